@@ -225,8 +225,8 @@ def imputation(kinds, seeds):
                     if way == "ours":
                         found = flm.FLMImputer().fit(holed).impute(holed, fitted=True)
                         filled = np.asarray(found.values)
-                        half = [np.asarray(found.half_width(level) * found.std) for level in (0.68, 0.95)]
-                        inside.append([(np.abs(filled - X) <= h)[mask].mean() for h in half])
+                        ends = [found.interval(level) for level in (0.68, 0.95)]
+                        inside.append([((low <= X) & (high >= X))[mask].mean() for low, high in ends])
                     else:
                         filled = rivals[way](holed)
                     seconds[way] += (time.process_time() - start) / seeds

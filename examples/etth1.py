@@ -91,7 +91,8 @@ def seven_channels(frame, seed, hide, overlap=False):
         "within_1.96_std": (error <= 1.96 * std).mean(),
     }
     for level in (0.68, 0.95):
-        result[f"interval_{level}"] = (error <= (filled.half_width(level) * filled.std.to_numpy())[mask]).mean()
+        low, high = (end.to_numpy() for end in filled.interval(level))
+        result[f"interval_{level}"] = ((low <= truth) & (truth <= high))[mask].mean()
     return result
 
 

@@ -14,10 +14,10 @@ from flm.estimators.imputer.dense import Dense, DenseSpectrum
 from flm.estimators.imputer.estimator import ImputerState
 from flm.estimators.imputer.holes import NUM_KINDS, Calibration
 from flm.estimators.imputer.lags import LagRegression
+from flm.estimators.imputer.units import Units
 from flm.estimators.regressor.estimator import RegressorState
 from flm.estimators.regressor.wave_fit import WaveFit
 from flm.estimators.regressor.wave_model import WaveModel
-from flm.estimators.table import Units
 from flm.estimators.waves import Scale, Waves
 
 

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from flm.estimators.periodogram import Clock
 from flm.wording import InputError, did_you_mean, short
 
 TableLike: TypeAlias = npt.ArrayLike | pd.DataFrame | pd.Series
@@ -213,33 +212,6 @@ class Table:
         out = np.zeros(self.everything.shape, by_time.dtype)
         out[np.ix_(self.order, self.columns)] = by_time
         return out
-
-
-@dataclass(frozen=True, eq=False)
-class Units:
-    """The units in which a table is standardized."""
-
-    step: float  # of the clock
-    origin: float  # the first time where clocks are absolute, else zero
-    center: np.ndarray  # of the channels, (C,)
-    spread: np.ndarray  # (C,)
-
-    @classmethod
-    def of(cls, table: Table) -> Units:
-        """The means and deviations of the observed values; a channel that is constant up to rounding keeps its unit.
-
-        The step of an irregular clock is its median gap.
-        """
-        center, spread = np.nanmean(table.values, axis=0), np.nanstd(table.values, axis=0)
-        spread = np.where(spread > 1e-12 * np.abs(center), spread, 1.0)
-        gaps = np.diff(np.unique(table.times))
-        step = Clock.of(table.times).step or (float(np.median(gaps)) if len(gaps) else 1.0)
-        return cls(step, float(table.times.min()) if table.clock != ROWS else 0.0, center, spread)
-
-    def standardized(self, table: Table) -> tuple[np.ndarray, np.ndarray]:
-        """Times in steps from the origin, increasing, and the channels at these times."""
-        origin = self.origin if table.clock != ROWS else 0.0
-        return (table.times[table.order] - origin) / self.step, (table.values[table.order] - self.center) / self.spread
 
 
 def numeric_copy(X: TableLike, time: str | int | None) -> TableLike:

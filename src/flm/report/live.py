@@ -172,13 +172,12 @@ def curves(
     caption: str,
     *,
     unit: str = "",
-    half: np.ndarray | None = None,
+    band: tuple[np.ndarray, np.ndarray] | None = None,
     readings: Mapping[str, object] | None = None,
 ) -> Live:
-    """Curves by name over even points of one variable in its unit, in one live figure; `half` is half the first one's band."""
-    first = next(iter(named.values()))
-    named = dict(named) | ({} if half is None else {"from": first - half, "to": first + half})
-    more = {"bands": [] if half is None else [(len(named) - 2, len(named) - 1)], "readings": readings, "units": [unit]}
+    """Curves by name over even points of one variable in its unit, in one live figure; `band` has both ends of the first one's."""
+    named = dict(named) | ({} if band is None else dict(zip(("from", "to"), band, strict=True)))
+    more = {"bands": [] if band is None else [(len(named) - 2, len(named) - 1)], "readings": readings, "units": [unit]}
     return samples([label], list(named), [[x[0], x[-1]]], np.column_stack(list(named.values())), caption, more)
 
 

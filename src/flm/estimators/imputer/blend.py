@@ -66,7 +66,7 @@ class Mixture:
         blend = replace(blend, **judge(trials, values, kept)._asdict())
         if not any(trial.hidden.any() for trial in trials):
             return blend
-        blend = replace(blend, lags=LagRegression.learn(steps, values, rng))
+        blend = replace(blend, lags=LagRegression.learn(steps, values, rng, curved=blend.refined is None))
         if blend.coupled is not None:
             # As many rounds as in the trials: with every round a model expects smaller errors than it makes.
             coupled = replace(blend.coupled, spectra=blend.coupled.earlier)
@@ -74,7 +74,7 @@ class Mixture:
             blend = replace(blend, coupled=coupled)
             if blend.refined is not None and np.isnan(values).any():
                 start = coupled.fill(steps, values, asked.overlap and not in_samples(steps), silent).mean
-                blend = replace(blend, refined=LagRegression.learn(steps, values, rng, start))
+                blend = replace(blend, refined=LagRegression.learn(steps, values, rng, start, curved=True))
         return blend
 
     @classmethod
@@ -89,15 +89,15 @@ class Mixture:
     ) -> Mixture:
         """The models that are learned from what is seen of a table, the coupled one from the rows that are kept."""
         C = seen.shape[1]
-        lags = LagRegression.learn(steps, seen, rng)
         coupled = dense = refined = None
         apart, auto = in_samples(steps), asked.method == "auto"
+        lags = LagRegression.learn(steps, seen, rng, curved=C == 1 and not apart)
         if asked.method == "coupled" or (auto and (C > 1 or apart)):
             guess = lags.fill(steps, seen) if C > 1 else seen
             coupled = Coupled.start(seen, asked.window).learned(steps, seen, within(listen, 0.0, 0.6), guess, kept)
             if auto:
                 start = coupled.fill(steps, seen, asked.overlap and not apart, silent).mean
-                refined = LagRegression.learn(steps, seen, rng, start)
+                refined = LagRegression.learn(steps, seen, rng, start, curved=True)
         if asked.method == "dense" or (auto and (C == 1 or seen.size <= _DENSE_VALUES) and not apart):
             dense = Dense.learn(steps, seen, asked.seed, within(listen, 0.6, 0.9))
         nothing = np.zeros((NUM_KINDS, C, len(NAMES), len(NAMES)))

@@ -14,12 +14,12 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from flm.estimators.base import AbstractEstimator
 from flm.estimators.imputer.blend import NAMES, Mixture
 from flm.estimators.imputer.holes import kinds_of
-from flm.estimators.imputer.imputation import ExtrapolationWarning, Imputation, dressed
+from flm.estimators.imputer.imputation import ExtrapolationWarning, Imputation, Standardized, dressed
+from flm.estimators.imputer.units import Units
 from flm.estimators.table import (
     Container,
     Table,
     TableLike,
-    Units,
     as_frame,
     check_size,
     is_frame,
@@ -164,22 +164,23 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
         holes, outside = table.placed(missing), table.placed(self._outside(missing))
         if outside.any():
             self._report(int(outside.sum()))
-        filled = np.where(holes, table.placed(mean * units.spread + units.center), table.everything)
+        filled = np.where(holes, table.placed(units.back(mean)), table.everything)
+        own = np.where(missing, units.back(mean + std) - units.back(mean - std), 0.0) / 2
         together = np.eye(holes.shape[1])
         together[np.ix_(table.columns, table.columns)] = model.together
         shape = X.shape if isinstance(X, np.ndarray) else holes.shape
-        std, kinds = table.placed(std * units.spread), table.placed(kinds)
         return Imputation(
             dressed(X, filled.reshape(shape), np.flatnonzero(holes.any(axis=0))),
-            dressed(X, std.reshape(shape), table.columns),
+            dressed(X, table.placed(own).reshape(shape), table.columns),
             holes.reshape(shape),
             outside.reshape(shape),
             table.times,
-            kinds.reshape(shape),
+            table.placed(kinds).reshape(shape),
             calibrations,
             model.persistence,
             together,
             table.clock,
+            Standardized(units, table.columns, table.placed(mean), table.placed(std)),
         )
 
     calibrations_ = property(attrgetter("_fitted.model.calibrations"), doc="Of other tables, by kind of hole.")

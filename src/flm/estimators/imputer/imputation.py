@@ -10,7 +10,8 @@ import pandas as pd
 from scipy.signal import lfilter
 
 from flm.estimators.imputer.holes import Calibration
-from flm.estimators.table import ROWS, SECONDS, Container, Feature, TableLike, is_frame
+from flm.estimators.imputer.units import Units
+from flm.estimators.table import SECONDS, Container, Feature, TableLike, is_frame
 
 
 class ExtrapolationWarning(UserWarning):
@@ -18,8 +19,21 @@ class ExtrapolationWarning(UserWarning):
 
 
 @dataclass(frozen=True, eq=False)
+class Standardized:
+    """What was filled, in the units of the models."""
+
+    units: Units
+    columns: np.ndarray  # positions of the channels in the table, (C,)
+    mean: np.ndarray  # (n, columns)
+    std: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
 class Imputation:
     """A filled table with error bars; unpacks as (values, std).
+
+    A channel may have been filled on a scale of its own, such as that of its logarithms. Then values are medians, intervals reach
+    farther up than down, and standard deviations are the mean of both sides.
 
     Attributes:
         values: the table, numpy or pandas as it came, holes filled.
@@ -32,6 +46,7 @@ class Imputation:
         persistence: correlation of the errors of neighboring rows.
         together: correlations of the errors of the columns at one time.
         clock: the clock's name, kind and unit; "row" where rows are counted.
+        standardized: values and deviations on the scales on which they were found.
 
     Three-dimensional tables have three-dimensional attributes, except the clock.
     """
@@ -45,7 +60,8 @@ class Imputation:
     calibrations: tuple[Calibration, ...]
     persistence: float
     together: np.ndarray
-    clock: Feature = ROWS
+    clock: Feature
+    standardized: Standardized
 
     def __iter__(self) -> Iterator[Container]:
         return iter((self.values, self.std))
@@ -68,20 +84,22 @@ class Imputation:
         """The clock in its unit, (n,), as figures show it: dates count from the first row."""
         return (self.times - self.clock.origin) / SECONDS.get(self.clock.unit, 1.0)
 
-    def half_width(self, level: float = 0.95) -> np.ndarray:
-        """Half-widths of the intervals of this level in units of `std`, in the shape of `std`."""
-        return np.array([found.half_width(level) for found in self.calibrations])[self.kinds]
-
     def interval(self, level: float = 0.95) -> tuple[Container, Container]:
         """Lower and upper ends of the intervals of this level; the values themselves where observed."""
-        half = self.half_width(level)
-        if not is_frame(self.values):
-            width = half.reshape(np.shape(self.std)) * np.asarray(self.std)
-            return self.values - width, self.values + width
-        width = np.where(self.filled, half * _numbers(self.std), 0.0)
-        columns = np.flatnonzero(self.filled.any(axis=0))
-        lower, upper = (_numbers(self.values) + sign * width for sign in (-1, 1))
-        return dressed(self.values, lower, columns), dressed(self.values, upper, columns)
+        half = np.array([found.half_width(level) for found in self.calibrations])[self._rows_of(self.kinds)]
+        columns, shape = np.flatnonzero(self._rows_of(self.filled).any(axis=0)), self.filled.shape
+        lower, upper = (dressed(self.values, self._moved(sign * half).reshape(shape), columns) for sign in (-1, 1))
+        return lower, upper
+
+    def _rows_of(self, part: np.ndarray) -> np.ndarray:
+        return part.reshape(len(self.times), -1)
+
+    def _moved(self, by: np.ndarray) -> np.ndarray:
+        """The table with its filled values moved by so many standard deviations, (n, columns)."""
+        found, table, holes = self.standardized, self._rows_of(_numbers(self.values)), self._rows_of(self.filled)
+        moved = found.units.back((found.mean + by * found.std)[:, found.columns])
+        table[:, found.columns] = np.where(holes[:, found.columns], moved, table[:, found.columns])
+        return table
 
     def sample(self, n: int = 1, *, seed: int = 0) -> np.ndarray:
         """Whole fillings drawn at random, (n, rows, columns), from which to read what holds for a filled gap as a whole.
@@ -97,21 +115,20 @@ class Imputation:
             >>> drawn.shape, bool(drawn[:, 50:62].mean(axis=(1, 2)).std() > 0)
             ((100, 300, 1), True)
         """
-        rows, shape = len(self.times), self.filled.shape
-        values, std = (_numbers(part).reshape(rows, -1) for part in (self.values, self.std))
-        holes, kinds = (part.reshape(rows, -1) for part in (self.filled, self.kinds))
+        holes, kinds = self._rows_of(self.filled), self._rows_of(self.kinds)
         rng, a = np.random.default_rng(seed), self.persistence
         b, root = np.sqrt(1 - a * a), np.linalg.cholesky(self.together)
-        drawn = np.repeat(values[None], n, axis=0)
-        for filling in drawn:
-            fresh = rng.normal(size=values.shape) @ root.T
+        drawn = np.empty((n, *holes.shape))
+        for k in range(n):
+            fresh = rng.normal(size=holes.shape) @ root.T
             # z_t = a z_(t-1) + b e_t, b^2 = 1 - a^2, of unit variance from the first on
-            z = np.empty(values.shape)
+            z = np.empty(holes.shape)
             z[np.argsort(self.times, kind="stable")] = lfilter([b], [1.0, -a], fresh, axis=0, zi=(1 - b) * fresh[:1])[0]
             for kind, found in enumerate(self.calibrations):
                 here = holes & (kinds == kind)
-                filling[here] += std[here] * found.spread(z[here])
-        return drawn.reshape(n, *shape)
+                z[here] = found.spread(z[here])
+            drawn[k] = self._moved(z)
+        return drawn.reshape(n, *self.filled.shape)
 
     def plot(self, *, columns: Sequence[int | str] | None = None, rows: slice | None = None, level: float = 0.95):
         """A figure of observed values as a line with gaps, filled ones as dots with intervals, extrapolated ones marked.
@@ -143,7 +160,7 @@ def dressed(X: TableLike, array: np.ndarray, columns: Iterable[int]) -> Containe
 def _numbers(table: Container) -> np.ndarray:
     """The columns of numbers, NaN for others."""
     if not is_frame(table):
-        return np.asarray(table, float)
+        return np.array(table, float)
     numeric = [column.dtype.kind in "iuf" for _, column in table.items()]
     parts = [table.iloc[:, j].to_numpy(float) if ok else np.full(len(table), np.nan) for j, ok in enumerate(numeric)]
     return np.stack(parts, axis=1)

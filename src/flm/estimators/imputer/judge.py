@@ -8,7 +8,7 @@ then remain calibrate the error bars, by kind; the weights for them come from ot
 
 from __future__ import annotations
 
-from itertools import chain, combinations
+from itertools import chain, combinations, product
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +36,7 @@ _ELSEWHERE = 300.0  # values' worth of belief that a model fills blocks that it 
 _MOST_HOLES = 50_000  # to weigh at a time
 _PARTS = 5  # of the stretches, each calibrated with the weights of the others
 _DEEP = 2  # the first kind of depth that is deep in a gap
+_SURE = 2.0  # standard errors by which a single model must be better than the blend
 _LAGS = (1, 2, 4, 8)  # at which errors within a gap are compared
 
 
@@ -89,19 +90,27 @@ def judge(trials: list[Trial], values: np.ndarray, kept: np.ndarray) -> Verdict:
         even = np.clip(len(values) / _ROWS, *_EVEN) * np.median(size[hidden])
         errors /= np.hypot(1.0, size / max(even, 1e-12))
     known = np.ix_(range(NUM_KINDS), range(values.shape[1]), fillings.known, fillings.known)
+    stretch = np.tile(stretches(num_rows), len(trials)) % _PARTS
+    others = np.zeros((NUM_KINDS, values.shape[1], len(NAMES)), bool)  # models that fill nothing there
 
     def products_of(chosen: np.ndarray) -> np.ndarray:
         products = _error_products(errors, chosen, kinds, fillings.known, num_rows)
         products[known] *= sizes[:, :, :, None] * sizes[:, :, None]
-        return products
+        return products + 1e12 * others[:, :, None] * np.eye(len(NAMES))
 
-    # Values are filled too well by weights that were chosen for them: calibration takes those of the other stretches.
-    scores, stretch = np.full(values.shape, np.nan), np.tile(stretches(num_rows), len(trials))
-    for part in range(_PARTS):
-        inside = hidden & (stretch % _PARTS == part)[:, None]
-        if inside.any():
-            filled = mixed(products_of(hidden & ~inside), fillings, kinds, inside)
-            scores[inside] = ((filled.mean - values) / filled.std)[inside]
+    # Values are filled too well by weights that were chosen for them: weights of the other stretches show what a blend is worth.
+    def filled_from_others() -> Filled:
+        parts = [hidden & (stretch == part)[:, None] for part in range(_PARTS)]
+        found = [mixed(products_of(hidden & ~inside), fillings, kinds, inside) for inside in parts]
+        return Filled(*(np.select(parts, of_all, np.nan) for of_all in zip(*found, strict=True)))
+
+    filled = filled_from_others()
+    others[:, :, fillings.known] = _better_alone(
+        filled.mean - values, fillings.means - values[:, :, None], hidden, kinds, num_rows
+    )
+    if others.any():
+        filled = filled_from_others()
+    scores = (filled.mean - values) / filled.std
     pooled = Calibration.by_kind(scores[hidden], kinds[hidden])
     # Deep in a gap a model may trust the other channels too much or too little: the larger errors count, of few or of many.
     lacking = np.broadcast_to(np.isnan(seen).mean(axis=1, keepdims=True), values.shape)
@@ -129,6 +138,28 @@ def judge(trials: list[Trial], values: np.ndarray, kept: np.ndarray) -> Verdict:
         persistence=persistence,
         together=together,
     )
+
+
+def _better_alone(
+    blended: np.ndarray, errors: np.ndarray, hidden: np.ndarray, kinds: np.ndarray, num_rows: int
+) -> np.ndarray:
+    """Which models (kinds, C, e) give way to one that alone has surely smaller absolute errors than the blend.
+
+    A blend has the smallest squared error, but where most values are equal and some are far off, it comes near to few of them.
+    """
+    give_way = np.zeros((NUM_KINDS, *errors.shape[1:]), bool)
+    of_points = np.arange(NUM_KINDS) % NUM_DEPTHS == 0
+    for group, c in product((of_points, ~of_points), range(hidden.shape[1])):
+        here = hidden[:, c] & group[kinds[:, c]]
+        gain = np.abs(blended[here, c, None]) - np.abs(errors[here, c])  # (k, e)
+        chosen = np.zeros(hidden.shape, bool)
+        chosen[:, c] = here
+        count = num_gaps(chosen, num_rows, False)
+        if count >= _FEW:
+            sure = gain.mean(axis=0) - _SURE * gain.std(axis=0) / np.sqrt(count)
+            best = int(np.argmax(sure))
+            give_way[np.ix_(group, [c])] = (sure[best] > 0) & (np.arange(len(sure)) != best)
+    return give_way
 
 
 def _error_products(

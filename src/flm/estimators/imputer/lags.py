@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from flm.estimators.imputer.curve import Curve
+
 _REACH, _ROUNDS = 6, 5
 _LAGS = 2 * _REACH + 1
 _CHOICES = (0, 2)  # rounds that choose the ridge: the first, and one that knows a better filling
@@ -24,6 +26,7 @@ _CAUTION, _MOST_FREEDOM = 1.3, 0.9
 _SPANS = (1, 2, 4, 8, 16, 32)  # half-lengths of the lines that show what lines err by, in observed values
 _MOST_CHANNELS = 12  # among the regressors: the most correlated ones
 _MOST_ROWS = 20_000  # to learn a channel from, and to fill at a time
+_MOST_CURVED = 6_000  # to learn a curve from
 
 
 def straight(steps: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -75,41 +78,61 @@ class LagRegression:
     coefficients: np.ndarray  # (rounds, C, lags c); zero for the channel itself at lag zero
     noise: np.ndarray  # variance of what the last round does not explain, (C,)
     num_rows: int  # how many rows it was learned from
+    curve: Curve | None = None  # what is added to the last round
 
     @classmethod
     def learn(
-        cls, steps: np.ndarray, values: np.ndarray, rng: np.random.Generator, start: np.ndarray | None = None
+        cls,
+        steps: np.ndarray,
+        values: np.ndarray,
+        rng: np.random.Generator,
+        start: np.ndarray | None = None,
+        curved: bool = False,
     ) -> LagRegression:
-        """Ridge regression in five rounds, each on the table as the one before filled it; one round from a given start."""
+        """Ridge regression in five rounds, each on the table as the one before filled it; one round from a given start.
+
+        If `curved`, a curve is added to the last round.
+        """
         missing, C = np.isnan(values), values.shape[1]
         filled = straight(steps, values) if start is None else np.where(missing, start, values)
         size = np.maximum(np.linalg.norm(filled, axis=0), 1e-300)
         likeness = np.abs(filled.T @ filled) / size / size[:, None] + np.eye(C)
         neighbors = np.argsort(-likeness, axis=1, kind="stable")[:, :_MOST_CHANNELS]
         around, ways, rounds, noise = _around(steps), {}, [], np.ones(C)
+        num_columns = _LAGS * neighbors.shape[1]
+        curve = Curve.empty(C, num_columns) if curved else None
         inside = (np.diff(around[:, _REACH - 1 : _REACH + 2], axis=1) > 0).all(axis=1)  # ends are their own neighbors
-        for round_ in range(_ROUNDS if start is None else 1):
-            found = np.zeros((C, _LAGS * neighbors.shape[1]))
+        num_rounds = _ROUNDS if start is None else 1
+        for round_ in range(num_rounds):
+            found = np.zeros((C, num_columns))
             for c in range(C):
                 rows = np.flatnonzero(~missing[:, c] & inside)
                 if len(rows) > _MOST_ROWS:
                     rows = np.sort(rng.choice(rows, _MOST_ROWS, replace=False))
-                if len(rows):
-                    sums = _Sums.of(_columns(filled, around[rows], neighbors[c]), values[rows, c])
-                    ways[c] = sums.best_way() if round_ in _CHOICES else ways[c]
-                    found[c] = sums.coefficients(ways[c])
+                if not len(rows):
+                    continue
+                columns, target = _columns(filled, around[rows], neighbors[c]), values[rows, c]
+                sums = _Sums.of(columns, target)
+                ways[c] = sums.best_way() if round_ in _CHOICES else ways[c]
+                found[c] = sums.coefficients(ways[c])
+                if round_ == num_rounds - 1:
                     noise[c] = sums.expected(sums.left(found[c]), ways[c].freedom)
+                    if curve is not None:
+                        few = slice(None, None, 1 + len(rows) // _MOST_CURVED)
+                        left = target[few] - columns[few] @ found[c]
+                        noise[c] *= curve.learn(c, columns[few], found[c], left)
             rounds.append(found)
-            filled = _predicted(filled, missing, around, neighbors, found)
-        return cls(neighbors, np.array(rounds), noise, len(values))
+            if round_ < num_rounds - 1:
+                filled = _predicted(filled, missing, around, neighbors, found)
+        return cls(neighbors, np.array(rounds), noise, len(values), curve)
 
     def fill(self, steps: np.ndarray, values: np.ndarray, start: np.ndarray | None = None) -> np.ndarray:
         """The table filled, (n, C), from straight lines or from the start that the regression was learned with."""
         missing, around = np.isnan(values), _around(steps)
         filled = straight(steps, values) if start is None else np.where(missing, start, values)
-        for coefficients in self.coefficients:
+        for coefficients in self.coefficients[:-1]:
             filled = _predicted(filled, missing, around, self.neighbors, coefficients)
-        return filled
+        return _predicted(filled, missing, around, self.neighbors, self.coefficients[-1], self.curve)
 
     def deviations(self, steps: np.ndarray, values: np.ndarray, start: np.ndarray) -> np.ndarray:
         """Standard deviations of the filled values, given those of the start: what is not explained, and errors of regressors.
@@ -127,13 +150,13 @@ class LagRegression:
         return np.sqrt(variances)
 
     def merged(self, other: LagRegression) -> LagRegression:
-        """Coefficients averaged over two tables by their rows; the regressors are those of the first."""
+        """Coefficients averaged over two tables by their rows; the regressors and the curve are those of the first."""
         share = other.num_rows / (self.num_rows + other.num_rows)
         same = (self.neighbors == other.neighbors).all(axis=1)
         mixed = self.coefficients.copy()
         mixed[:, same] += share * (other.coefficients - self.coefficients)[:, same]
         noise = self.noise + share * (other.noise - self.noise)
-        return LagRegression(self.neighbors, mixed, noise, self.num_rows + other.num_rows)
+        return LagRegression(self.neighbors, mixed, noise, self.num_rows + other.num_rows, self.curve)
 
 
 class _Way(NamedTuple):
@@ -238,13 +261,21 @@ def _columns(filled: np.ndarray, around: np.ndarray, neighbors: np.ndarray) -> n
 
 
 def _predicted(
-    filled: np.ndarray, missing: np.ndarray, around: np.ndarray, neighbors: np.ndarray, coefficients: np.ndarray
+    filled: np.ndarray,
+    missing: np.ndarray,
+    around: np.ndarray,
+    neighbors: np.ndarray,
+    coefficients: np.ndarray,
+    curve: Curve | None = None,
 ) -> np.ndarray:
     """The table with its holes as predicted from the rows around them."""
     after = filled.copy()
     for c, found in enumerate(coefficients):
         for rows in _parts(missing[:, c]):
-            after[rows, c] = _columns(filled, around[rows], neighbors[c]) @ found
+            columns = _columns(filled, around[rows], neighbors[c])
+            after[rows, c] = predicted = columns @ found
+            if curve is not None:
+                after[rows, c] += curve.of(c, columns, predicted)
     return after
 
 

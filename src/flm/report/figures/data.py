@@ -106,7 +106,8 @@ def plot_imputation(
     numbers = lambda column: np.asarray(
         pd.to_numeric(column, errors="coerce"), float
     )  # dates too: they are never drawn
-    values, std = (pd.DataFrame(part).apply(numbers).to_numpy() for part in imputation)
+    parts = (imputation.values, *imputation.interval(level))
+    values, lower, upper = (pd.DataFrame(part).apply(numbers).to_numpy() for part in parts)
     named, clock = getattr(imputation.values, "columns", None), imputation.clock
     labels = [f"column {j}" for j in range(values.shape[1])] if named is None else [str(c) for c in named]
     if columns is None:
@@ -117,18 +118,17 @@ def plot_imputation(
     is_date = clock.kind == "date"
     times = pd.DatetimeIndex(clock.back(imputation.axis)).tz_localize(None) if is_date else imputation.axis
     times = np.asarray(times)[kept]
-    half = imputation.half_width(level)[kept]
     with house_style():
         figure = new_figure(7.5, 1.9 * len(places) + 0.6)
         panels = figure.subplots(len(places), 1, sharex=True, squeeze=False)[:, 0]
         for panel, j in zip(panels, places, strict=True):
-            y, s = values[kept, j], std[kept, j]
+            y, ends = values[kept, j], np.abs(np.stack([lower, upper])[:, kept, j] - values[kept, j])
             filled, beyond = imputation.filled[kept, j], imputation.extrapolated[kept, j]
             panel.plot(times, np.where(filled, np.nan, y), color="#444444", lw=1.0, label="observed")
             style = {"fmt": ".", "ms": 3, "elinewidth": 0.8}
             for word, here, color in (("filled", filled & ~beyond, COLORS[0]), ("extrapolated", beyond, COLORS[1])):
                 if word == "filled" or here.any():
-                    panel.errorbar(times[here], y[here], yerr=(half[:, j] * s)[here], color=color, label=word, **style)
+                    panel.errorbar(times[here], y[here], yerr=ends[:, here], color=color, label=word, **style)
             panel.set_title(f"{labels[j]}: {int(filled.sum())} of {len(y)} filled, {level:.0%} intervals")
         panels[0].legend(**BESIDE)
         panels[-1].set_xlabel(clock.name if is_date or not clock.unit else f"{clock.name} [{clock.unit}]")

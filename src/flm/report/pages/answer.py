@@ -219,7 +219,11 @@ def _curve(model: FLMRegressor, X: Any, y: np.ndarray) -> list[Item]:
     caption = "The fit with its 95 % band, and the data."
     name, unit, there = model._names[0], model.spectrum_.units[0], dots(x, np.ravel(y))
     unit = f"{unit} from the first row" if unit else ""
-    return [curves(line, {"fit": mean}, name, caption, unit=unit, half=1.96 * std, readings=there)]
+    return [
+        curves(
+            line, {"fit": mean}, name, caption, unit=unit, band=(mean - 1.96 * std, mean + 1.96 * std), readings=there
+        )
+    ]
 
 
 def impute_page(imputation: Imputation, names: Sequence[str], request: Request) -> Page:
@@ -230,13 +234,14 @@ def impute_page(imputation: Imputation, names: Sequence[str], request: Request) 
     middle = lambda j: measured(float(np.median(std[filled[:, j], j])))
     rows = [[names[j], f"{filled[:, j].sum():,}", f"{beyond[:, j].sum():,}", middle(j)] for j in with_holes]
     facts = {"rows": f"{len(values):,}", "filled": f"{filled.sum():,}", "extrapolated": f"{beyond.sum():,}"}
-    half, times, clock, found = imputation.half_width(0.95)[:, -len(names) :], imputation.axis, imputation.clock, []
+    ends = [np.asarray(end)[:, -len(names) :].astype(float) for end in imputation.interval(0.95)]
+    times, clock, found = imputation.axis, imputation.clock, []
     even = 2 < len(times) <= MOST_POINTS and np.ptp(np.diff(times)) <= 1e-6 * np.ptp(times)
     for j in with_holes[:MOST_FIGURES] if even else []:
         there = dots(times[~filled[:, j], None], values[~filled[:, j], j])
         caption = f"{names[j]}, its 95 % band where it was filled, and what was observed."
-        curve, wide = {names[j]: values[:, j]}, half[:, j] * std[:, j]
-        found.append(curves(times, curve, clock.name, caption, unit=clock.counted, half=wide, readings=there))
+        curve, band = {names[j]: values[:, j]}, (ends[0][:, j], ends[1][:, j])
+        found.append(curves(times, curve, clock.name, caption, unit=clock.counted, band=band, readings=there))
     found.append(Picture(imputation.plot(), "Observed values, and filled ones with their intervals."))
     found.append(Table(["column", "filled", "extrapolated", "standard deviation about"], rows))
     return request.page(f"{filled.sum():,} of {filled.size:,} cells filled.", facts, {"What was found": found})

@@ -1,0 +1,109 @@
+"""The units in which a table is standardized: steps of its clock, and scales on which channels vary evenly.
+
+Counts, concentrations and flows vary in proportion to their size, and are filled better on a scale of roots or logarithms. A
+channel without negative values takes such a scale where straight lines on it, over one row and over many, surely come nearer to
+its values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from flm.estimators.periodogram import Clock
+from flm.estimators.table import ROWS, Table
+
+_SPANS = (1, 2, 4, 8, 16)  # half-lengths of the lines, in rows
+_FEWEST = 30  # values between observed ones, to judge by lines of a span
+# What lines on another scale err by, over those on the plain one: at most so much on average, so much in each span; and they
+# must be better by so many standard errors.
+_WORTH, _HARM, _SURE = 0.93, 1.03, 2.0
+_MORE = 0.1  # of the mean is added to the values before their logarithms are taken
+
+
+@dataclass(frozen=True)
+class Warp:
+    """An increasing map of values: their roots, the logarithms of a little more than the values, or the values themselves."""
+
+    kind: str = ""  # or "root", "log"
+    more: float = 0.0  # is added before logarithms are taken
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """The values on the scale; negative ones count as zero where it has none."""
+        if self.kind == "root":
+            return np.sqrt(np.maximum(x, 0.0))
+        return np.log(np.maximum(x, 0.0) + self.more) if self.kind == "log" else x
+
+    def back(self, z: np.ndarray) -> np.ndarray:
+        """The values in their own units."""
+        if self.kind == "root":
+            return np.maximum(z, 0.0) ** 2
+        return np.maximum(np.exp(np.minimum(z, 300.0)) - self.more, 0.0) if self.kind == "log" else z
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """The units in which a table is standardized."""
+
+    step: float  # of the clock
+    origin: float  # the first time where clocks are absolute, else zero
+    center: np.ndarray  # of the channels, on their scales, (C,)
+    spread: np.ndarray  # (C,)
+    warps: tuple[Warp, ...] = ()  # the scales of the channels; none: as they are
+
+    @classmethod
+    def of(cls, table: Table) -> Units:
+        """The means and deviations of the observed values; a channel that is constant up to rounding keeps its unit.
+
+        The step of an irregular clock is its median gap.
+        """
+        gaps = np.diff(np.unique(table.times))
+        step = Clock.of(table.times).step or (float(np.median(gaps)) if len(gaps) else 1.0)
+        origin = float(table.times.min()) if table.clock != ROWS else 0.0
+        values = table.values[table.order]
+        steps = (table.times[table.order] - origin) / step
+        warps = tuple(warp_of(steps, x) for x in values.T)
+        warped = _warped(warps, values)
+        center, spread = np.nanmean(warped, axis=0), np.nanstd(warped, axis=0)
+        spread = np.where(spread > 1e-12 * np.abs(center), spread, 1.0)
+        return cls(step, origin, center, spread, warps if any(warp.kind for warp in warps) else ())
+
+    def standardized(self, table: Table) -> tuple[np.ndarray, np.ndarray]:
+        """Times in steps from the origin, increasing, and the channels at these times."""
+        origin = self.origin if table.clock != ROWS else 0.0
+        values = _warped(self.warps, table.values[table.order])
+        return (table.times[table.order] - origin) / self.step, (values - self.center) / self.spread
+
+    def back(self, standardized: np.ndarray) -> np.ndarray:
+        """Values of the channels (n, C) in their own units."""
+        values = standardized * self.spread + self.center
+        return (
+            np.stack([warp.back(z) for warp, z in zip(self.warps, values.T, strict=True)], 1) if self.warps else values
+        )
+
+
+def _warped(warps: Sequence[Warp], values: np.ndarray) -> np.ndarray:
+    return np.stack([warp(x) for warp, x in zip(warps, values.T, strict=True)], axis=1) if warps else values
+
+
+def warp_of(steps: np.ndarray, x: np.ndarray) -> Warp:
+    """The scale of a channel (n,) at these steps of its clock."""
+    best, least, seen = Warp(), _WORTH, x[~np.isnan(x)]
+    if not len(seen) or seen.min() < 0 or seen.std() <= 1e-9 * seen.max():
+        return best
+    for warp in (Warp("root"), Warp("log", _MORE * float(seen.mean()))):
+        ratios, sure = [], []
+        for k in _SPANS:
+            even = np.abs(steps[2 * k :] - steps[: -2 * k] - 2 * k) < 0.5
+            ends, between = (x[: -2 * k], x[2 * k :]), x[k:-k]
+            lines = [w.back((w(ends[0]) + w(ends[1])) / 2) for w in (Warp(), warp)]
+            plain, other = (np.abs(line - between)[even & np.isfinite(lines[0] + between)] for line in lines)
+            if len(plain) >= _FEWEST:
+                gain = plain - other
+                ratios.append(other.mean() / max(plain.mean(), 1e-300))
+                sure.append(gain.mean() / max(gain.std() / np.sqrt(len(gain)), 1e-300))
+        if ratios and np.mean(ratios) < least and max(ratios) < _HARM and np.mean(sure) > _SURE:
+            best, least = warp, float(np.mean(ratios))
+    return best
