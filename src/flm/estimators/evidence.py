@@ -139,16 +139,20 @@ class Compressed:
         return self.num_outputs * (self.log_scale - 0.5 * log_det) - 0.5 * fit
 
 
-def log_evidence(data: Compressed, s: np.ndarray, *, floor: float = NOISE_FLOOR) -> tuple[float, np.ndarray]:
+def log_evidence(
+    data: Compressed, s: np.ndarray, *, floor: float = NOISE_FLOOR, jitter: float = 1e-15
+) -> tuple[float, np.ndarray]:
     """log p(y) and its gradient with respect to log s; `floor` is a variance added to the noise: a closer fit gains nothing."""
     both = data.factor[: data.num_columns]  # [R, z], R with a triangle first
     r, scaled = len(both), both[:, : len(s)] * np.sqrt(s)
     A = dlauum(scaled[:, :r])[0]  # the upper half of R diag(s) R^T
     if r < len(s):
         A = dsyrk(1.0, scaled[:, r:], beta=1.0, c=A, overwrite_c=1)
-    # Beyond a ratio of 1e15 the identity is below rounding; the jitter keeps the factorization possible.
-    np.fill_diagonal(A, A.diagonal() + 1.0 + 1e-15 * A.diagonal().max(initial=0.0))
+    # Beyond a ratio of 1e15 the identity is below rounding; the jitter keeps the factorization possible, or more of it does.
+    np.fill_diagonal(A, A.diagonal() + 1.0 + jitter * A.diagonal().max(initial=0.0))
     U, failed = dpotrf(A, clean=0, overwrite_a=1)  # A = U^T U
+    if failed and jitter < 1e-9:
+        return log_evidence(data, s, floor=floor, jitter=100 * jitter)
     if failed:
         raise np.linalg.LinAlgError(f"A must be positive definite; its minor of order {failed} is not")
     half = dtrtrs(U, both, trans=1)[0]

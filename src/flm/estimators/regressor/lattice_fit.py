@@ -34,7 +34,7 @@ _FEW = 128  # columns; beyond, the prior of one feature is sought in fewer steps
 _MOST_FEATURES = 60  # with more features, those that matter by themselves are kept
 _MOST_BANDS = 4
 _CLEAR = 6.0  # nats by which a frequency of the residual must stand out of white noise
-_ROUGH = -3.5  # logarithm of the length scale of a rough prior
+_ROUGH, _SHORT = -3.5, -1.0  # logarithms of the length scales of a rough prior, and of one beside another trend
 
 
 def snapped_periods(lengths: np.ndarray) -> np.ndarray:
@@ -50,11 +50,13 @@ def fit_lattice(
     *,
     degree: int = 0,
     lines: np.ndarray | None = None,
+    start: SpectralPrior | None = None,
     listen: Listener = silent,
-) -> WaveModel:
-    """The lattice model of largest evidence; `half_periods` are T_j where the user fixed them, NaN where they are free.
+) -> tuple[WaveModel, SpectralPrior]:
+    """The lattice model of largest evidence, and its prior; `half_periods` are T_j where the user fixed them, NaN where free.
 
-    A trend of degree `degree` and lines at given frequencies (L, m) may be part of the model.
+    A trend of degree `degree` and lines at given frequencies (L, m) may be part of the model. The search may start from the prior
+    of another trend: its bands are kept, but with a trend of its own the rest may vary faster.
     """
     m, num_subnets = sample.z.shape[1], asked.num_subnets
     interactions = min(asked.interactions, m)
@@ -90,8 +92,11 @@ def fit_lattice(
         prior, value = maximize_evidence(model.data, model.waves, prior, iterations=steps)
         return replace(model, log_s=prior.rounded().of_waves(model.waves)[0], evidence=value - cost(prior)), prior
 
-    prior, best, smallest, failures = SpectralPrior.start(m), None, None, 0
+    prior, best, smallest, failures = start or SpectralPrior.start(m), None, None, 0
     T = np.where(np.isnan(half_periods), 2.0, half_periods)
+    if start is not None:
+        prior = start.with_length(_SHORT)
+        T, budgets, work = reach(prior), [most] * 2, np.array([0.0, 0.4])
     for round_, budget in enumerate(budgets):
         allowed = 1 if screening and round_ == 0 and len(budgets) > 1 else interactions
         listen(Progress(f"{budget} columns", share=float(work[round_])))
@@ -126,7 +131,7 @@ def fit_lattice(
             break
         best = found
     # A lattice that has grown interpolates and may hide a process that repeats: one band with overtones on the smallest.
-    peak = _unexplained(smallest[0], sample) if m == 1 and num_subnets is None else None
+    peak = _unexplained(smallest[0], sample) if m == 1 and num_subnets is None and start is None else None
     if peak is not None:
         T = reach(smallest[1])
         start = replace(smallest[1], harmonics=(1, 2)).with_band(*peak)
@@ -143,7 +148,7 @@ def fit_lattice(
             break
         model = larger
     bands = _bands(prior, model) if len(prior.bands) else None
-    return replace(model, evidence=model.evidence - cost(prior), bands=bands, is_learned=True)
+    return replace(model, evidence=model.evidence - cost(prior), bands=bands, is_learned=True), prior
 
 
 def relevant_features(sample: Sample) -> np.ndarray:

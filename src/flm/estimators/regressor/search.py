@@ -11,6 +11,7 @@ from flm.estimators.regressor.lattice_fit import fit_lattice, relevant_features
 from flm.estimators.regressor.lines import Lines, LineSearch
 from flm.estimators.regressor.noise import Noise, likely_noise
 from flm.estimators.regressor.settings import TRENDS, Settings, clock_step, half_periods
+from flm.estimators.regressor.spectral_prior import SpectralPrior
 from flm.estimators.regressor.wave_fit import WaveFit
 from flm.estimators.regressor.wave_model import WaveModel
 from flm.estimators.waves import Scale, Waves
@@ -23,6 +24,7 @@ _REWEIGHTINGS = 8
 _WORSE = 1.1  # factor by which growing noise may raise the mean square error of rows that are left out
 _NOISE_FREE = 1e-12  # of the variance of the outputs
 _MOST_LINES = 24  # beside a lattice
+_NO_WORSE = 1.0  # nats a degree by which a trend may be behind: they hang on the prior of its coefficients
 _HOPELESS = 10.0  # nats: a lattice further behind is not tried with other trends
 _MOVES = 3  # of the frequencies of lines beside a lattice
 _NEAR = 20.0  # nats by which a model may be behind and still be heard beyond the record
@@ -62,7 +64,7 @@ class _Search:
         """The model of largest evidence, over the ways to choose frequencies and the degrees of the trend."""
         asked, m = self.asked, sample.z.shape[1]
         degrees = [TRENDS[asked.trend]]
-        if asked.trend == "auto" and not self.streaming:
+        if asked.trend == "auto" and not self.streaming and np.isnan(self.half_periods[0]):
             degrees = _likely_degrees(sample)
         # Where there may be a trend, a wave of which the record holds less than one and a half periods is not a line.
         slowest = 1.5 if degrees[-1] else 0.5
@@ -71,6 +73,7 @@ class _Search:
         if not isinstance(asked.frequencies, str) or asked.frequencies != "auto":
             ways = [asked.frequencies if isinstance(asked.frequencies, str) else "given"]
         found: list[WaveModel] = []
+        starts: list[SpectralPrior | None] = [None]  # of lattices: anew, and with the bands found beside another trend
         tasks = [(degree, way) for degree in degrees for way in ways]
         for place, (degree, way) in enumerate(tasks):
             told = within(listen, 0.9 * place / len(tasks), 0.9 * (place + 1) / len(tasks))
@@ -81,12 +84,15 @@ class _Search:
                 waves = Waves.of(np.asarray(asked.frequencies) * self.inputs.halfwidth, degree)
                 reach, data = np.full(m, np.inf), sample.compressed(waves)
                 found.append(WaveModel("given", waves, np.zeros(waves.num_blocks), reach, data, is_learned=True))
-            elif not any(model.kind == way and model.evidence < hopeless for model in found):
-                found.append(self._lattice(sample, degree, told))
+            elif max((model.evidence for model in found if model.kind == way), default=np.inf) >= hopeless:
+                tried = [self._lattice(sample, degree, told, start=start) for start in starts]
+                found += [lattice for lattice, _ in tried]
+                best, prior = max(tried, key=lambda item: item[0].evidence)
+                starts = [None, prior] if tried[0][0].evidence > best.evidence - _HOPELESS else [prior]
         if len(ways) == 2 and asked.num_subnets is None:
             listen(Progress("lines beside a lattice", share=0.9))
             found += self._both(sample, found)
-        model = max(found, key=lambda model: model.evidence)
+        model = max(found, key=lambda model: model.evidence + _NO_WORSE * model.waves.degree)
         rivals = [other for other in found if other is not model and other.evidence > model.evidence - _NEAR]
         if asked.ridge is not None:
             # sum of squares + ridge |c|^2: prior variance 1 / ridge in units of the noise
@@ -124,12 +130,21 @@ class _Search:
         model, lines, variance = max(found, key=lambda item: item[0].evidence)
         return replace(model, joint=lines.covariance(variance))
 
-    def _lattice(self, sample: Sample, degree: int, listen: Listener, lines: np.ndarray | None = None) -> WaveModel:
+    def _lattice(
+        self,
+        sample: Sample,
+        degree: int,
+        listen: Listener,
+        *,
+        lines: np.ndarray | None = None,
+        start: SpectralPrior | None = None,
+    ) -> tuple[WaveModel, SpectralPrior]:
         m, kept = sample.z.shape[1], relevant_features(sample)
         known = sample if len(kept) == m else replace(sample, z=sample.z[:, kept])
-        model = fit_lattice(known, self.asked, self.half_periods[kept], degree=degree, lines=lines, listen=listen)
+        more = {"degree": degree, "lines": lines, "start": start, "listen": listen}
+        model, prior = fit_lattice(known, self.asked, self.half_periods[kept], **more)
         if len(kept) == m:
-            return model
+            return model, prior
         # Waves of the features that were kept, written for all features; a trend of all features is no longer included.
         base, integers, reach = np.ones(m), np.zeros((len(model.waves.subnets), m)), np.full(m, np.inf)
         base[kept], integers[:, kept], reach[kept] = np.pi / model.reach, model.waves.integers, model.reach
@@ -138,7 +153,7 @@ class _Search:
         bands = model.bands
         if bands is not None:
             bands = np.column_stack([bands[:, :4], kept[bands[:, 4].astype(int)]])
-        return replace(model, log_s=model.log_s[: len(integers)], bands=bands)
+        return replace(model, log_s=model.log_s[: len(integers)], bands=bands), prior
 
     def _both(self, sample: Sample, found: list[WaveModel]) -> list[WaveModel]:
         """Lines and a lattice in one model, where there are lines and something besides; only lines that raise the evidence."""
@@ -149,7 +164,7 @@ class _Search:
         subnets, search = lines.waves.subnets[1:], LineSearch(sample)
         cost = np.log(search.cells) + 0.5 * np.log(sample.count)
         while 0 < len(subnets) <= _MOST_LINES:
-            start = self._lattice(sample, lines.waves.degree, silent, subnets)
+            start = self._lattice(sample, lines.waves.degree, silent, lines=subnets)[0]
             model = _refined(sample, start, search.highest)
             # Half the chi-squared of the two coefficients of each line: what it explains beyond the rest.
             paying = 0.5 * _line_chi_squared(model) > cost + np.log(sample.count)
