@@ -203,3 +203,15 @@ def test_hours_with_points_are_a_clock_beside_a_date(read):
 @pytest.mark.parametrize("word", ["N.A.", ".", "---", "<NA>", "NaT"])
 def test_words_for_nothing_are_holes(word, read):
     assert read(f"v,w\n1,0\n{word},1\n3,2\n").of_kind("number") == ["v", "w"]
+
+
+@pytest.mark.parametrize("form", ["%d.%m.%Y,%H:%M", "%d.%m.%Y %H:%M", "%Y-%m-%dT%H:%M:00", "%m/%d/%Y %H:%M:%S"])
+def test_the_end_of_a_day_is_the_next(form, read):
+    hours = pd.date_range("2024-02-28 01:00", periods=72, freq="h")
+    cells = [  # 24:00 in place of 00:00
+        when.strftime(form) if when.hour else (when - pd.Timedelta(1, "D")).strftime(form.replace("%H", "24"))
+        for when in hours
+    ]
+    found = read(table("date,time,v" if "," in form else "date,v", cells))
+    assert (found.values["date"].to_numpy() == hours.to_numpy()).all()
+    assert [cell for cell in found.cells.iloc[23] if "24:00" in cell]

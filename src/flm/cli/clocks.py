@@ -19,6 +19,7 @@ _PARTS = {"%d": "day", "%m": "month", "%b": "month", "%B": "month", "%Y": "year"
 _KNOWN = {"%Y%m": "dates yearmonth", "%G-W%V-%u": "weeks, by their Mondays", QUARTERS: "quarters, by their first days"}
 _TIMES = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
 _FORMATS = ("ISO8601", "%Y%m%d", *map("".join, itertools.product(_DAYS, _TIMES)), *_MONTHS)
+_MIDNIGHT = r"(?<=\d[ T])24:00(?=:00|$|\D)"  # the end of a day
 _ZONE = r":\d\d(?:\.\d+)?\s?(Z|[+-]\d\d(?::?\d\d)?)$"
 _SPAN = r"\d+(?:\.\d+)? ?(?:d|days?|h|hr|hours?|min|minutes?|s|sec|seconds?|ms)"
 _DURATION = re.compile(rf"[+-]?(?:(?:\d+ days? [+-]?)?\d+:\d\d(?::\d\d(?:\.\d+)?)?|{_SPAN}(?: {_SPAN})*)")
@@ -42,6 +43,7 @@ def read_dates(text: pd.Series, place: Callable[[int], str], day_first: bool | N
     least from each other (months of 28 to 31 days differ less than days of January in several years).
     """
     quarterly = text.str.fullmatch(r"\d{4}[ -]?Q[1-4]|Q[1-4][ /-]\d{4}", na=False).any()
+    midnight = text.str.contains(_MIDNIGHT, na=False).astype(int) * pd.Timedelta(1, "D")
     text = _usual(text)
     known = text.dropna()
     few = known.iloc[:: max(len(known) // 100, 1)]
@@ -49,7 +51,7 @@ def read_dates(text: pd.Series, place: Callable[[int], str], day_first: bool | N
     best = max(shares.values())
     if best <= MOSTLY:
         return None
-    read = {form: _dates(text, form) for form, share in shares.items() if share == best}
+    read = {form: _dates(text, form) + midnight for form, share in shares.items() if share == best}
     most = max(dates.notna().sum() for dates in read.values())
     if most <= MOSTLY * len(known):
         return None
@@ -82,8 +84,9 @@ def other_order(text: pd.Series, form: str) -> bool | None:
     swapped = form.translate(str.maketrans("dm", "md"))
     if day_comes_first(form) is None:
         return False
-    other = _dates(text.dropna(), swapped)
-    return None if other.equals(_dates(text.dropna(), form)) else bool(other.notna().all())
+    text = _usual(text.dropna())
+    other = _dates(text, swapped)
+    return None if other.equals(_dates(text, form)) else bool(other.notna().all())
 
 
 def words(form: str, zone: str, several: bool) -> str:
@@ -125,7 +128,8 @@ def read_durations(text: pd.Series) -> pd.Series | None:
 
 
 def _usual(text: pd.Series) -> pd.Series:
-    """Cells with zones as offsets, quarters as their first months and weeks as their Mondays."""
+    """Cells with zones as offsets, 24:00 as 00:00, quarters as their first months and weeks as their Mondays."""
+    text = text.str.replace(_MIDNIGHT, "00:00", regex=True)
     known = text.dropna()
     if known.str.contains(r"(?:UTC|GMT)$|W\d|Q\d|\dQ", regex=True).any():
         text = text.str.replace(r"(?<=\d)\s?(?:UTC|GMT)$", "+00:00", regex=True)

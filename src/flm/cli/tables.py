@@ -152,7 +152,7 @@ def _joined(columns: dict[str, Column], texts: Mapping[str, pd.Series], formats:
         for name, c in columns.items()
         if c.kind == "duration" and name in texts and texts[name].dropna().str.fullmatch(clocks.HOURS).all()
     ]
-    if len(dates) != 1 or len(hours) != 1 or (columns[hours[0]].values >= pd.Timedelta(1, "D")).any():
+    if len(dates) != 1 or len(hours) != 1 or (columns[hours[0]].values > pd.Timedelta(1, "D")).any():
         return columns, ()
     (day,), (hour,) = dates, hours
     whole = columns[day].values + columns[hour].values
