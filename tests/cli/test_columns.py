@@ -162,7 +162,7 @@ def test_days_and_hours_in_two_columns_are_one_clock(tmp_path, read, capsys):
     assert run(fit) == 0
     (tmp_path / "b.csv").write_text("date\n2024-03-30\n")
     assert run(["predict", str(tmp_path / "fit" / "model.safetensors"), str(tmp_path / "b.csv")]) == 2
-    assert "b.csv must have the hours of 'date' in 'time', as was fitted; got none." in capsys.readouterr().err
+    assert "b.csv must have 'time' beside 'date' in every row, as was fitted; got none." in capsys.readouterr().err
     one = read("date,time\n2024-03-30,05:00\n", formats={"date": "ISO8601 + time"})
     assert one.values["date"].tolist() == [pd.Timestamp("2024-03-30 05:00")]
 

@@ -131,6 +131,11 @@ def impute(
         head = found.match([time], "--time") if time is not None else dates if len(dates) == 1 else []
         if time is None and head:
             remark(f"the clock is {head[0]!r}.")
+        if head and (again := int(found.values[head[0]].duplicated().sum())):
+            remedy = (
+                "Where several series stand below each other, give a file for each, or name another clock with --time."
+            )
+            remark(f"{again:,} of {len(found.cells):,} rows have a time of {head[0]!r} that another row has. {remedy}")
         if not head:
             remark("no column is the clock: rows are taken as equal steps of time. --time names a clock.")
         if columns is None:
@@ -179,6 +184,7 @@ def predict(
     import numpy as np
 
     import flm
+    from flm.cli.joint import BESIDE
     from flm.results import Progress
 
     with watching(table.name) as listen:
@@ -188,17 +194,20 @@ def predict(
         points = _read(table, day_first, {name: clock.written for name, clock in clocks.items() if clock.written})
         inputs = getattr(found, "input_names_", getattr(found, "axes", None)) or points.of_kind("number")
         names = points.match(inputs, "inputs of the model", whole=True)
-        X = points.checked(names, text=True).set_axis(list(inputs), axis=1)
+        X, apart = points.checked(names, text=True).set_axis(list(inputs), axis=1), []
         for asked, name in zip(inputs, names, strict=True):
             if asked != name:
                 remark(f"the input {asked!r} of the model was read from column {name!r}.")
             if asked not in clocks:
                 continue
-            zone, (_, _, hour) = clocks[asked].zone, clocks[asked].written.partition(" + ")
-            if hour and hour not in points.cells and X[asked].dtype.kind == "M" and not X[asked].dt.hour.any():
+            zone, beside = clocks[asked].zone, clocks[asked].written.split(BESIDE)[1:]
+            alone = BESIDE not in points.values.attrs["formats"].get(name, "")
+            if beside and alone and not (X[asked].dtype.kind == "M" and X[asked].dt.hour.any()):
+                parts = ", ".join(map(repr, beside))
                 raise InputError(
-                    f"{points.name} must have the hours of {asked!r} in {hour!r}, as was fitted; got none."
+                    f"{points.name} must have {parts} beside {name!r} in every row, as was fitted; got none."
                 )
+            apart += [part for part in beside if part in points.cells and part not in names]
             if zone and X[asked].dtype.kind == "M" and not X[asked].dt.tz:
                 remark(f"the dates of {name!r} have no time zone and were taken in {zone}, as those of the fit.")
         listen(Progress("evaluating", share=0.3))
@@ -215,7 +224,7 @@ def predict(
             outside = 0 if domain is None else int(np.sum(~domain.contains(numbers)))
         else:
             raise InputError(f"`MODEL` must be something that can be evaluated; got a {type(found).__name__}.")
-        cells = points.cells.loc[:, names].copy()
+        cells = points.cells.loc[:, [*names, *apart]].copy()
         for name, values in columns.items():
             cells[name] = [points.number(v, 17 if out else 10) for v in np.asarray(values, float)]
         if out is not None:

@@ -146,7 +146,7 @@ def _header(name: str, found: pd.DataFrame) -> tuple[pd.DataFrame, bool]:
     has_units = has_units and not units[numeric].str.lower().isin(EMPTY).any()
     if has_units:
         body = body.iloc[1:]
-        first = first.where(~numeric, first + " [" + units.str.strip("[]() ") + "]")
+        first = first.where(~numeric, first + " [" + units.str.strip("[]()# ") + "]")
     if first.duplicated().any():
         again = first[first.duplicated()].iloc[0]
         raise InputError(f"{name} must have different names in its header; got {again!r} again. Rename one of them.")

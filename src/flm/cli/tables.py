@@ -14,6 +14,7 @@ import pandas as pd
 
 from flm.cli import clocks
 from flm.cli.columns import EMPTY, Column, as_text, decimal_sign, read_column, sentinel
+from flm.cli.joint import joined
 from flm.cli.layout import UNNAMED, Layout, read_layout
 from flm.estimators.table import MOST_LEVELS
 from flm.files import write_atomic
@@ -119,17 +120,19 @@ def read_file(
         found = read_layout(path)
         raw = found.cells
     texts = {str(name): as_text(cells) for name, cells in raw.items() if cells.dtype.kind not in "iufbmM"}
-    decimal, formats = decimal_sign(texts, path.name, found.delimiter), formats or {}
+    decimal = decimal_sign(texts, path.name, found.delimiter)
     columns = {}
     for name, cells in raw.items():
-        known = next((form for asked, form in formats.items() if re.match(rf"{re.escape(asked)}(?!\w)", str(name))), "")
+        known = next(
+            (form for asked, form in (formats or {}).items() if re.match(rf"{re.escape(asked)}(?!\w)", str(name))), ""
+        )
         order = clocks.day_comes_first(known) if day_first is None else day_first
         place = lambda line, name=name: f"{path.name}, line {line}: column {name!r}"
         columns[str(name)] = read_column(cells, decimal, place, order)
     told = [
         f"{name!r} as {c.words[0]}" for name, c in columns.items() if c.format or (c.kind == "duration" and c.words)
     ]
-    columns, joined = _joined(columns, texts, formats)
+    columns, together = joined(columns, texts, formats)
     if UNNAMED in columns and _counts(columns[UNNAMED]):
         columns[UNNAMED] = columns[UNNAMED]._replace(kind="rows")
     values = pd.DataFrame({name: column.values for name, column in columns.items()}, index=found.cells.index)
@@ -138,30 +141,8 @@ def read_file(
     signs = dict.fromkeys(
         w for c in columns.values() if not c.format and c.kind in ("number", "mixed") for w in c.words
     )
-    assumed = (*found.assumed, *told, *joined, *signs)
+    assumed = (*found.assumed, *told, *together, *signs)
     return FileTable(path.name, found.cells, values, assumed, found.delimiter, decimal, found.encoding, _odd(columns))
-
-
-def _joined(columns: dict[str, Column], texts: Mapping[str, pd.Series], formats: Mapping[str, str]):
-    """Days in one column and hours in another as one clock, where days come again and no time of them does."""
-    dates = [
-        name for name, c in columns.items() if c.kind == "date" and not c.values.dt.hour.any() and not c.values.dt.tz
-    ]
-    hours = [
-        name
-        for name, c in columns.items()
-        if c.kind == "duration" and name in texts and texts[name].dropna().str.fullmatch(clocks.HOURS).all()
-    ]
-    if len(dates) != 1 or len(hours) != 1 or (columns[hours[0]].values > pd.Timedelta(1, "D")).any():
-        return columns, ()
-    (day,), (hour,) = dates, hours
-    whole = columns[day].values + columns[hour].values
-    again = columns[day].values.duplicated().any() and not whole.dropna().duplicated().any()
-    if not (formats.get(day, "").endswith(f" + {hour}") or (again and not formats)):
-        return columns, ()
-    column = columns[day]._replace(values=whole, format=f"{columns[day].format} + {hour}")
-    both = {day: column, hour: columns[hour]._replace(kind="rows")}
-    return columns | both, (f"{day!r} and {hour!r} as one clock, {day!r}",)
 
 
 def _counts(column: Column) -> bool:  # 0, 1, 2, ..., as pandas numbers its rows
