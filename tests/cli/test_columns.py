@@ -171,11 +171,54 @@ def test_numbers_that_may_stand_for_nothing_are_said(read):
     cells = [f"{np.sin(k):.3f}" for k in range(40)]
     cells[3] = cells[9] = "-999"
     (sentence,) = read("v\n" + "\n".join(cells) + "\n").remarks
-    assert sentence.startswith(
-        "column 'v' has 2 cells of -999, far outside of its other values; they were taken as numbers."
+    assert sentence == (
+        "2 cells of -999 in column 'v' are far outside of all other values; they were taken as numbers. "
+        "If they stand for missing values, write --missing -999."
     )
     cells[9] = "1"
     assert read("v\n" + "\n".join(cells) + "\n").remarks == ()
+
+
+def test_numbers_that_are_usual_for_nothing_may_be_near_and_many(read):
+    co, nox = ([f"{low + k % 31 * step}" for k in range(200)] for low, step in ((0.5, 0.25), (100, 45)))
+    for k in range(0, 200, 3):
+        co[k] = nox[k] = "-200"
+    nox[1:100:3] = ["-200"] * 33  # as many as all others
+    rows = lambda *columns: "".join(",".join(row) + "\n" for row in zip(*columns, strict=True))
+    (sentence,) = read("CO,NOx\n" + rows(co, nox)).remarks
+    assert sentence.startswith("167 cells of -200 in columns 'CO', 'NOx' are far outside of all other values;")
+    for value in ("-900", "99", "700"):  # near, or no such number
+        steps = [f"{k * 10 - 800}" for k in range(160)] + [value] * 5
+        assert read("v\n" + "\n".join(steps) + "\n").remarks == ()
+
+
+@pytest.mark.slow
+def test_cells_that_stand_for_nothing_are_filled_by_name(tmp_path, capsys):
+    values = np.sin(np.arange(60) / 4)
+    cells, other = [f"{v:.4f}".replace(".", ",") for v in values], ["ab"] * 60
+    cells[7], cells[20], cells[30], cells[40], other[50] = "-200", "-200,0", "MM", "", "-200"
+    written = lambda: ["t;v;w", *(f"{k};{v};{w}" for k, (v, w) in enumerate(zip(cells, other, strict=True)))]
+    (tmp_path / "a.csv").write_text("\n".join(written()) + "\n")
+    impute = ["impute", str(tmp_path / "a.csv"), "--time", "t", "--out", str(tmp_path / "b.csv")]
+    assert run(impute) == 2
+    assert "line 32: column 'v' must be a number, a date or a duration; got 'MM'." in (told := capsys.readouterr().err)
+    assert "or write --missing 'MM' if it is no value." in told
+    assert run([*impute, "--missing", "-200", "--missing", "MM"]) == 0
+    assert "decimal commas, 4 cells of -200, MM as missing." in capsys.readouterr().err
+    lines = (tmp_path / "b.csv").read_text().splitlines()
+    for k, (old, new) in enumerate(zip(written()[1:], lines[1:], strict=True)):
+        if k in (7, 20, 30, 40):
+            assert float(new.split(";")[1].replace(",", ".")) == pytest.approx(values[k], abs=0.1)
+        else:
+            assert new == old
+    fit = ["fit", str(tmp_path / "a.csv"), "--target", "v", "--time", "t", "--subnets", "2"]
+    assert run([*fit, "--missing", "-200,MM", "--out", str(tmp_path / "fit")]) == 0
+    assert "4 of 60 rows have no 'v' and were left out." in capsys.readouterr().err
+    (tmp_path / "c.csv").write_text("t\n1\n-1\n")
+    assert (
+        run(["predict", str(tmp_path / "fit" / "model.safetensors"), str(tmp_path / "c.csv"), "--missing", "-1"]) == 2
+    )
+    assert "c.csv, line 3: column 't' is empty; remove the row or use flm impute." in capsys.readouterr().err
 
 
 def test_a_cell_that_is_no_date_is_named(tmp_path, capsys):

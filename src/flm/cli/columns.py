@@ -14,6 +14,9 @@ from flm.cli.clocks import MOSTLY
 from flm.wording import InputError
 
 EMPTY = {"", "nan", "na", "n/a", "n.a.", "#n/a", "<na>", "nat", "null", "none", "?", ".", "-", "--", "---", "missing"}
+_SENTINEL = re.compile(
+    r"-9{2,}(\.9+)?|9{3,}(\.9+)?|-?9{3,}0|-[1-9]00+|-32768"
+)  # as loggers write what they did not measure
 _LONGEST = 40  # letters of a date
 _NO_NUMBER = re.compile(r"\d+[-:/]")  # 2024-01-31, 1:30
 _GROUPS = {" ": "spaces", "\u00a0": "spaces", "\u202f": "spaces", "'": "apostrophes", "’": "apostrophes"}
@@ -144,12 +147,13 @@ def _clock(text: pd.Series, place: Callable[[int], str], day_first: bool | None)
 
 
 def sentinel(values: pd.Series) -> tuple[float, int] | None:
-    """A number that comes again and again, far outside of all others, such as -999, and how often."""
+    """A number that comes again and again, outside of all others, such as -999, and how often."""
     known = values.to_numpy(float)
     known = known[np.isfinite(known)]
     for far in (known.min(initial=np.inf), known.max(initial=-np.inf)):
         rest = known[known != far]
-        count = len(known) - len(rest)
-        if 1 < count < len(rest) > 7 and 0 < 5 * np.ptp(rest) < np.abs(rest - far).min():
+        count, usual = len(known) - len(rest), bool(_SENTINEL.fullmatch(f"{far:.10g}"))
+        apart = (0.1 if usual else 5) * np.ptp(rest) if len(rest) > 7 else np.inf
+        if count > 1 and (usual or count < len(rest)) and 0 < apart < np.abs(rest - far).min():
             return float(far), count
     return None

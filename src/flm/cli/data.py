@@ -18,14 +18,19 @@ if TYPE_CHECKING:
 Table = Annotated[Path, typer.Argument(metavar="FILE.csv", help="A CSV file with a header, or a Parquet file.")]
 _ORDER = "Read 05/02/2024 as 5 February, or as May 2; else as the clock runs most evenly."
 DayFirst = Annotated[bool | None, typer.Option("--day-first/--month-first", help=_ORDER)]
+_NOTHING = "What stands for nothing, a text or a number such as -200; a,b,c or once for each."
+Missing = Annotated[list[str] | None, typer.Option(help=_NOTHING)]
 LEAST = 3  # rows of a fit: two points are on a line, whatever they are
 
 
-def _read(path: Path, day_first: bool | None, formats: dict[str, str] | None = None) -> FileTable:
+def _read(
+    path: Path, day_first: bool | None, missing: list[str] | None, formats: dict[str, str] | None = None
+) -> FileTable:
     """The table in a file; a line says what was assumed in reading it."""
     from flm.cli.tables import read_file
 
-    found = read_file(path, day_first=day_first, formats=formats)
+    words = [word.strip() for text in missing or () for word in text.split(",")]
+    found = read_file(path, day_first=day_first, formats=formats, missing=words)
     if found.assumed:
         remark(f"{found.name} was read with {', '.join(found.assumed)}.")
     for sentence in found.remarks:
@@ -48,6 +53,7 @@ def fit(
     features: Annotated[str | None, typer.Option(help="Columns to explain it by, a,b,c; else all others.")] = None,
     time: Annotated[str | None, typer.Option(help="The clock: the only feature, unless --features.")] = None,
     subnets: Annotated[int | None, typer.Option(help="Number of frequency vectors; else by evidence.")] = None,
+    missing: Missing = None,
     day_first: DayFirst = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for model, values, figure, page.")] = None,
 ) -> None:
@@ -67,7 +73,7 @@ def fit(
 
     with watching(table.name) as listen:
         listen(Progress("reading", share=0.0))
-        found = _read(table, day_first)
+        found = _read(table, day_first, missing)
         (goal,) = found.match([target], "--target")
         names = found.match([time], "--time") if time is not None else []
         names += [name for name in found.match(features or [], "--features") if name not in names]
@@ -79,7 +85,7 @@ def fit(
         if not names:
             raise InputError(f"`--features` must name a column besides {goal!r}; {found.name} has no other of numbers.")
         there = found.checked([goal], holes=True)[goal].notna().to_numpy()
-        found = replace(found, cells=found.cells[there], values=found.values[there])
+        found = replace(found, cells=found.cells[there], values=found.values[there], empty=found.empty[there])
         if not there.all():
             remark(f"{(~there).sum():,} of {len(there):,} rows have no {goal!r} and were left out.")
         found.checked(names[: time is not None])  # a clock is no category
@@ -109,6 +115,7 @@ def impute(
     window: Annotated[int | None, typer.Option(help="Samples per window of the coupled model.")] = None,
     columns: Annotated[str | None, typer.Option(help="Columns to fill, a,b,c; all of numbers by default.")] = None,
     deviations: Annotated[bool, typer.Option("--deviations", help="Add columns of standard deviations.")] = False,
+    missing: Missing = None,
     day_first: DayFirst = None,
 ) -> None:
     """Fill the holes of a table over time.
@@ -126,7 +133,7 @@ def impute(
 
     with watching(table.name) as listen:
         listen(Progress("reading", share=0.0))
-        found = _read(table, day_first)
+        found = _read(table, day_first, missing)
         dates = found.of_kind("date", "duration")
         head = found.match([time], "--time") if time is not None else dates if len(dates) == 1 else []
         if time is None and head:
@@ -172,6 +179,7 @@ def impute(
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL.safetensors", help="A model, solution or fitted estimator.")],
     table: Table,
+    missing: Missing = None,
     day_first: DayFirst = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write a CSV file instead of printing.")] = None,
 ) -> None:
@@ -191,7 +199,9 @@ def predict(
         listen(Progress("reading", share=0.0))
         found = flm.load(model)
         clocks = {f.name: f for f in getattr(getattr(found, "_state", None), "features", ()) if f.kind == "date"}
-        points = _read(table, day_first, {name: clock.written for name, clock in clocks.items() if clock.written})
+        points = _read(
+            table, day_first, missing, {name: clock.written for name, clock in clocks.items() if clock.written}
+        )
         inputs = getattr(found, "input_names_", getattr(found, "axes", None)) or points.of_kind("number")
         names = points.match(inputs, "inputs of the model", whole=True)
         X, apart = points.checked(names, text=True).set_axis(list(inputs), axis=1), []

@@ -13,12 +13,12 @@ import numpy as np
 import pandas as pd
 
 from flm.cli import clocks
-from flm.cli.columns import EMPTY, Column, as_text, decimal_sign, read_column, sentinel
+from flm.cli.columns import Column, as_text, decimal_sign, read_column, sentinel
 from flm.cli.joint import joined
 from flm.cli.layout import UNNAMED, Layout, read_layout
 from flm.estimators.table import MOST_LEVELS
 from flm.files import write_atomic
-from flm.wording import ExtraMissingError, FileMissingError, InputError, did_you_mean, number_text, short
+from flm.wording import ExtraMissingError, FileMissingError, InputError, did_you_mean, short
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +28,7 @@ class FileTable:
     name: str  # of the file
     cells: pd.DataFrame  # text as it was written; the index is the line of the file
     values: pd.DataFrame  # numbers, dates, durations; text where a column is none of these
+    empty: pd.DataFrame  # where nothing is
     assumed: tuple[str, ...] = ()  # what the file did not say
     delimiter: str = ","
     decimal: str = "."
@@ -65,8 +66,7 @@ class FileTable:
         for name in names:
             if text and kinds[name] == "text" and len(set(self.cells[name])) <= MOST_LEVELS:
                 continue
-            column, cells = self.values[name], self.cells[name].str.strip()
-            empty = cells.str.lower().isin(EMPTY)
+            column, cells, empty = self.values[name], self.cells[name].str.strip(), self.empty[name]
             wrong = ~empty if kinds[name] == "text" else column.isna() & (~empty | (not holes))
             if column.dtype.kind == "f":
                 wrong |= np.isinf(column.astype(float))
@@ -79,8 +79,9 @@ class FileTable:
                 if kinds[name] == "text" and cells[line][0].isdigit() and len(other):
                     got = f"{short(cells[line])} and, in line {other.index[0]}, {short(other.iloc[0])}"
                     raise InputError(f"{place} must have numbers, dates or durations of one form; got {got}.")
-                remedy = "Mend the cell, or name the columns to use with --features or --columns."
-                raise InputError(f"{place} must be a number, a date or a duration; got {short(cells[line])}. {remedy}")
+                got = short(cells[line])
+                remedy = f"or name the columns to use with --features or --columns, or write --missing {got} if it is no value."
+                raise InputError(f"{place} must be a number, a date or a duration; got {got}. Mend the cell, {remedy}")
         return self.values.loc[:, list(names)]
 
     def number(self, value: float, digits: int = 10) -> str:
@@ -101,11 +102,16 @@ class FileTable:
 
 
 def read_file(
-    path: str | Path, *, day_first: bool | None = None, formats: Mapping[str, str] | None = None
+    path: str | Path,
+    *,
+    day_first: bool | None = None,
+    formats: Mapping[str, str] | None = None,
+    missing: Sequence[str] = (),
 ) -> FileTable:
     """The table in a CSV file of any dialect, or in a Parquet file, with its columns as `read_column` reads them.
 
     Where day and month could be either, `day_first` says which, else the `formats` of dates that a model was fitted to.
+    Cells in `missing`, and numbers equal to one of them, are taken as empty.
     """
     path = Path(path)
     if not path.is_file():
@@ -119,16 +125,23 @@ def read_file(
     else:
         found = read_layout(path)
         raw = found.cells
+    nothing = found.cells.apply(lambda cells: cells.str.strip().isin(missing))
+    raw = raw.mask(nothing) if missing else raw
     texts = {str(name): as_text(cells) for name, cells in raw.items() if cells.dtype.kind not in "iufbmM"}
     decimal = decimal_sign(texts, path.name, found.delimiter)
-    columns = {}
+    columns, empty = {}, pd.DataFrame(index=raw.index)
+    numbers = pd.Series(pd.to_numeric(pd.Series(missing, dtype=str), errors="coerce")).dropna()
     for name, cells in raw.items():
         known = next(
             (form for asked, form in (formats or {}).items() if re.match(rf"{re.escape(asked)}(?!\w)", str(name))), ""
         )
         order = clocks.day_comes_first(known) if day_first is None else day_first
         place = lambda line, name=name: f"{path.name}, line {line}: column {name!r}"
-        columns[str(name)] = read_column(cells, decimal, place, order)
+        column = read_column(cells, decimal, place, order)
+        equal = column.values.isin(numbers)  # -200.0 is -200
+        nothing[name] |= equal
+        columns[str(name)] = column._replace(values=column.values.mask(equal))
+        empty[str(name)] = texts.get(str(name), cells).isna() | equal
     told = [
         f"{name!r} as {c.words[0]}" for name, c in columns.items() if c.format or (c.kind == "duration" and c.words)
     ]
@@ -141,8 +154,9 @@ def read_file(
     signs = dict.fromkeys(
         w for c in columns.values() if not c.format and c.kind in ("number", "mixed") for w in c.words
     )
-    assumed = (*found.assumed, *told, *together, *signs)
-    return FileTable(path.name, found.cells, values, assumed, found.delimiter, decimal, found.encoding, _odd(columns))
+    gone = (f"{int(nothing.to_numpy().sum()):,} cells of {', '.join(missing)} as missing",) if missing else ()
+    assumed, odd = (*found.assumed, *told, *together, *signs, *gone), _odd(columns)
+    return FileTable(path.name, found.cells, values, empty, assumed, found.delimiter, decimal, found.encoding, odd)
 
 
 def _counts(column: Column) -> bool:  # 0, 1, 2, ..., as pandas numbers its rows
@@ -150,13 +164,16 @@ def _counts(column: Column) -> bool:  # 0, 1, 2, ..., as pandas numbers its rows
 
 
 def _odd(columns: Mapping[str, Column]) -> tuple[str, ...]:
-    """A remark for every column with a number that may stand for a missing value."""
-    odd = {name: sentinel(c.values) for name, c in columns.items() if c.kind == "number"}
-    rule = (
-        "far outside of its other values; they were taken as numbers. Empty them if they mean that a value is missing"
+    """A remark for every number that may stand for a missing value, with the columns that have it."""
+    found: dict[str, dict[str, int]] = {}
+    for name, column in columns.items():
+        if column.kind == "number" and (odd := sentinel(column.values)):
+            found.setdefault(f"{odd[0]:.10g}", {})[name] = odd[1]
+    rule = "outside of all other values; they were taken as numbers. If they stand for missing values, write --missing"
+    where = {one: f"{'columns' if len(n) > 1 else 'column'} {', '.join(map(repr, n))}" for one, n in found.items()}
+    return tuple(
+        f"{sum(n.values()):,} cells of {one} in {where[one]} are far {rule} {one}." for one, n in found.items()
     )
-    cells = {name: f"{found[1]:,} cells of {number_text(found[0])}" for name, found in odd.items() if found}
-    return tuple(f"column {name!r} has {some}, {rule}." for name, some in cells.items())
 
 
 def _parquet(work):  # pandas needs pyarrow (or fastparquet) for it
