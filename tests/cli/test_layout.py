@@ -114,7 +114,7 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch, cap
         ),
         ("c,v\na,1\nb,2\nc,3\n", "--target v --time c", "line 2: column 'c' must be a number, a date or a duration; got 'a'."),
         ("t,v\n0,1.5\n1,(0.5)\n2,(2)\n", "--target v", "of one form; got '1.5' and, in line 3, '(0.5)'."),
-        ("t,v\n0,5 m\n1,6 m\n2,7 m\n", "--target v", "line 2: column 'v' must be a number, a date or a duration; got '5 m'."),
+        ("t,v\n0,5 m\n1,6 kg\n2,7 s\n", "--target v", "of one form; got '5 m' and, in line 3, '6 kg'."),
     ],
 )  # fmt: skip
 def test_what_cannot_be_fitted_is_one_sentence(content, arguments, message, tmp_path, capsys):

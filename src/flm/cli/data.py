@@ -85,7 +85,7 @@ def fit(
         if not names:
             raise InputError(f"`--features` must name a column besides {goal!r}; {found.name} has no other of numbers.")
         there = found.checked([goal], holes=True)[goal].notna().to_numpy()
-        found = replace(found, cells=found.cells[there], values=found.values[there], empty=found.empty[there])
+        found = replace(found, cells=found.cells[there], values=found.values[there])
         if not there.all():
             remark(f"{(~there).sum():,} of {len(there):,} rows have no {goal!r} and were left out.")
         found.checked(names[: time is not None])  # a clock is no category
@@ -158,7 +158,7 @@ def impute(
         values, std = (np.asarray(part)[:, len(head) :].astype(float) for part in imputation)
         holes, cells = X[names].isna().to_numpy(), found.cells.copy()
         for j, name in enumerate(names):
-            cells.loc[cells.index[holes[:, j]], name] = [found.number(v) for v in values[holes[:, j], j]]
+            cells.loc[cells.index[holes[:, j]], name] = [found.number(v, column=name) for v in values[holes[:, j], j]]
         for j, name in enumerate(names if deviations else ()):
             cells[f"{name}_standard_deviation"] = [found.number(v, 6) for v in std[:, j]]
         if not out.suffix:

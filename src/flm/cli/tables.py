@@ -6,7 +6,7 @@ import gzip
 import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ from flm.cli import clocks
 from flm.cli.columns import Column, as_text, decimal_sign, read_column, sentinel
 from flm.cli.joint import joined
 from flm.cli.layout import UNNAMED, Layout, read_layout
+from flm.cli.units import Unit, bare, read_unit
 from flm.estimators.table import MOST_LEVELS
 from flm.files import write_atomic
 from flm.wording import ExtraMissingError, FileMissingError, InputError, did_you_mean, short
@@ -28,11 +29,12 @@ class FileTable:
     name: str  # of the file
     cells: pd.DataFrame  # text as it was written; the index is the line of the file
     values: pd.DataFrame  # numbers, dates, durations; text where a column is none of these
-    empty: pd.DataFrame  # where nothing is
+    empty: Mapping[str, pd.Series]  # by column and line, whether nothing is there
     assumed: tuple[str, ...] = ()  # what the file did not say
     delimiter: str = ","
     decimal: str = "."
     encoding: str = "utf-8"
+    units: Mapping[str, Unit] = field(default_factory=dict)  # of columns whose cells have them
     remarks: tuple[str, ...] = ()  # sentences about values that may not be what they seem
 
     def of_kind(self, *kinds: str) -> list[str]:
@@ -66,13 +68,14 @@ class FileTable:
         for name in names:
             if text and kinds[name] == "text" and len(set(self.cells[name])) <= MOST_LEVELS:
                 continue
-            column, cells, empty = self.values[name], self.cells[name].str.strip(), self.empty[name]
+            column, cells = self.values[name], self.cells[name].str.strip()
+            empty = self.empty[name].reindex(cells.index)
             wrong = ~empty if kinds[name] == "text" else column.isna() & (~empty | (not holes))
             if column.dtype.kind == "f":
                 wrong |= np.isinf(column.astype(float))
-            for line in wrong.index[wrong][:1]:
+            for line in cells.index[wrong.to_numpy(bool)][:1]:
                 place = f"{self.name}, line {line}: column {name!r}"
-                if empty[line]:
+                if empty.at[line]:
                     raise InputError(f"{place} is empty; remove the row{' or use flm impute' * text}.")
                 shape = cells.str.replace(r"\d+", "9", regex=True)
                 other = cells[wrong & (shape != shape[line])]
@@ -80,13 +83,17 @@ class FileTable:
                     got = f"{short(cells[line])} and, in line {other.index[0]}, {short(other.iloc[0])}"
                     raise InputError(f"{place} must have numbers, dates or durations of one form; got {got}.")
                 got = short(cells[line])
+                if name in self.units:
+                    rule = f"a number with {self.units[name].name!r}, as most cells"
+                    raise InputError(f"{place} must be {rule}; got {got}. Write the same unit in every cell.")
                 remedy = f"or name the columns to use with --features or --columns, or write --missing {got} if it is no value."
                 raise InputError(f"{place} must be a number, a date or a duration; got {got}. Mend the cell, {remedy}")
         return self.values.loc[:, list(names)]
 
-    def number(self, value: float, digits: int = 10) -> str:
-        """A number as this file writes numbers."""
-        return f"{value:.{digits}g}".replace(".", self.decimal)
+    def number(self, value: float, digits: int = 10, column: str = "") -> str:
+        """A number as this file, or a column of it, writes numbers."""
+        text = f"{value:.{digits}g}".replace(".", self.decimal)
+        return self.units[column].write(text) if column in self.units else text
 
     def write(self, path: Path, cells: pd.DataFrame) -> None:
         """Write cells into a file of the same layout; a name that ends in .parquet makes a Parquet file."""
@@ -96,7 +103,8 @@ class FileTable:
             return write_atomic(path, stream.getvalue())
         separator = " " if self.delimiter == r"\s+" else self.delimiter
         cells = cells.replace("", "NA") if separator == " " else cells  # an empty cell cannot be seen between spaces
-        text = cells.rename(columns={UNNAMED: ""}).to_csv(index=False, lineterminator="\n", sep=separator)
+        headers = {UNNAMED: ""} | {name: unit.header for name, unit in self.units.items()}
+        text = cells.rename(columns=headers).to_csv(index=False, lineterminator="\n", sep=separator)
         content = text.encode(self.encoding, errors="xmlcharrefreplace")
         return write_atomic(path, gzip.compress(content) if path.suffix == ".gz" else content)
 
@@ -128,8 +136,10 @@ def read_file(
     nothing = found.cells.apply(lambda cells: cells.str.strip().isin(missing))
     raw = raw.mask(nothing) if missing else raw
     texts = {str(name): as_text(cells) for name, cells in raw.items() if cells.dtype.kind not in "iufbmM"}
-    decimal = decimal_sign(texts, path.name, found.delimiter)
-    columns, empty = {}, pd.DataFrame(index=raw.index)
+    in_cells = {name: unit for name, text in texts.items() if (unit := read_unit(name, text))}
+    plain = {name: bare(text, in_cells[name]) if name in in_cells else text for name, text in texts.items()}
+    decimal = decimal_sign(plain, path.name, found.delimiter)
+    columns, empty = {}, {}
     numbers = pd.Series(pd.to_numeric(pd.Series(missing, dtype=str), errors="coerce")).dropna()
     for name, cells in raw.items():
         known = next(
@@ -137,11 +147,12 @@ def read_file(
         )
         order = clocks.day_comes_first(known) if day_first is None else day_first
         place = lambda line, name=name: f"{path.name}, line {line}: column {name!r}"
-        column = read_column(cells, decimal, place, order)
+        label = in_cells[str(name)].label if name in in_cells else str(name)
+        column = read_column(plain[str(name)] if name in in_cells else cells, decimal, place, order)
         equal = column.values.isin(numbers)  # -200.0 is -200
         nothing[name] |= equal
-        columns[str(name)] = column._replace(values=column.values.mask(equal))
-        empty[str(name)] = texts.get(str(name), cells).isna() | equal
+        columns[label] = column._replace(values=column.values.mask(equal))
+        empty[label] = texts.get(str(name), cells).isna() | equal
     told = [
         f"{name!r} as {c.words[0]}" for name, c in columns.items() if c.format or (c.kind == "duration" and c.words)
     ]
@@ -155,8 +166,11 @@ def read_file(
         w for c in columns.values() if not c.format and c.kind in ("number", "mixed") for w in c.words
     )
     gone = (f"{int(nothing.to_numpy().sum()):,} cells of {', '.join(missing)} as missing",) if missing else ()
+    units = {unit.label: unit for unit in in_cells.values()}
+    told += [f"{unit.header!r} in {unit.name}" for unit in units.values()]
     assumed, odd = (*found.assumed, *told, *together, *signs, *gone), _odd(columns)
-    return FileTable(path.name, found.cells, values, empty, assumed, found.delimiter, decimal, found.encoding, odd)
+    cells = found.cells.set_axis(list(columns), axis=1)
+    return FileTable(path.name, cells, values, empty, assumed, found.delimiter, decimal, found.encoding, units, odd)
 
 
 def _counts(column: Column) -> bool:  # 0, 1, 2, ..., as pandas numbers its rows
