@@ -91,6 +91,25 @@ READ = {
     "Jan_2019 Feb_2019": ("2019-01-01", "2019-02-01", "dates month year"),
     "31/01/23 01/02/23": ("2023-01-31", "2023-02-01", "dates day/month/year"),
     "201901 201902 201903": ("2019-01-01", "2019-02-01", "dates yearmonth"),
+    "01.2019 02.2019 03.2019": ("2019-01-01", "2019-02-01", "dates yearmonth"),
+    "2019M01 2019M02": ("2019-01-01", "2019-02-01", "dates year-month-day"),
+    "2019_Jan 2019_Feb": ("2019-01-01", "2019-02-01", "dates year month"),
+    "Jan-19 Feb-19": ("2019-01-01", "2019-02-01", "dates month-year"),
+    "W01_2022 W02_2022": ("2022-01-03", "2022-01-10", "weeks"),
+    "KW_1/2022 KW_2/2022": ("2022-01-03", "2022-01-10", "weeks"),
+    "8-Jan-24 9-Jan-24": ("2024-01-08", "2024-01-09", "dates day-month-year"),
+    "08JAN2024 09JAN2024": ("2024-01-08", "2024-01-09", "dates daymonthyear"),
+    "Jan_8_2024 Jan_9_2024": ("2024-01-08", "2024-01-09", "dates month day year"),
+    "Mon_15/01/2024 Tue_16/01/2024": ("2024-01-15", "2024-01-16", "dates day/month/year"),
+    "Wednesday,_31st_January_2024 Thursday,_1st_February_2024": ("2024-01-31", "2024-02-01", "dates day month year"),
+    "2024010107 2024010108 2024010109": ("2024-01-01T07:00", "2024-01-01T08:00", "dates year-month-day"),
+    "202401010730 202401010740 202401010750": ("2024-01-01T07:30", "2024-01-01T07:40", "dates year-month-day"),
+    "20240101073000 20240101074000 20240101075000": ("2024-01-01T07:30", "2024-01-01T07:40", "dates year-month-day"),
+    "31.01.2024_23:00_-_31.01.2024_24:00 31.01.2024_24:00_-_01.02.2024_01:00": (
+        "2024-01-31T23:00",
+        "2024-02-01T00:00",
+        "dates day.month.year, by their beginnings",
+    ),
     "2024-03-30_00:00_UTC 2024-03-30_01:00_UTC": (
         "2024-03-30T00:00Z",
         "2024-03-30T01:00Z",
@@ -106,10 +125,10 @@ READ = {
 
 @pytest.mark.parametrize("cells", READ)
 def test_clocks_as_people_write_them(cells, read):
-    found = read(table("t,v", cells.replace("_", "\x00").split()).replace("\x00", " "))
+    found = read("t;v\n" + "".join(f"{cell};{k}\n" for k, cell in enumerate(cells.split())).replace("_", " "))
     one, two, words = READ[cells]
     assert found.values["t"].tolist()[:2] == [pd.Timestamp(one), pd.Timestamp(two)]
-    assert found.assumed[0].startswith(f"'t' as {words}")
+    assert found.assumed[1].startswith(f"'t' as {words}")
 
 
 def test_a_column_of_dates_alone_is_read(read):

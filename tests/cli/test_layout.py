@@ -151,3 +151,23 @@ def test_a_word_comes_before_a_beginning(read):
 def test_empty_lines_of_a_single_column_are_holes(read):
     assert read("v\n1\n\n3\n\n\n6\n\n").values["v"].isna().tolist() == [False, True, False, True, True, False]
     assert len(read("t,v\n0,1\n\n2,3\n").values) == 2
+
+
+def test_names_below_those_of_groups_are_joined(read):
+    found = read(
+        ",North,,South,\ndate,temp,rain,temp,rain\n" + "".join(f"2024-01-{k:02d},{k},1,{k},2\n" for k in range(1, 9))
+    )
+    assert list(found.cells) == ["date", "North temp", "North rain", "South temp", "South rain"]
+    assert found.assumed[0] == "names from a second header line"
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        ("<!DOCTYPE html>\n<p>Not found, sorry</p>\n", "HTML or XML"),
+        ('[{"t": 1, "v": 2},\n{"t": 2, "v": 3}]\n', "JSON"),
+    ],
+)
+def test_what_is_no_table_is_named(content, kind, read):
+    with pytest.raises(ValueError, match=rf"a\.csv must be a CSV file; got {kind}, .*\. Save the table as CSV\."):
+        read(content)

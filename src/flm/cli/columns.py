@@ -93,7 +93,7 @@ def read_column(cells: pd.Series, decimal: str, place: Callable[[int], str], day
     clock = _clock(text, place, day_first) if is_first else None
     if clock is not None and clock.kind != "mixed":
         return clock
-    compact = len(known) > 2 and known.str.fullmatch(r"(1\d|2[0-2])\d\d[01]\d[0-3]\d").all()
+    compact = len(known) > 2 and known.str.fullmatch(r"(1\d|2[0-2])\d\d[01]\d[0-3]\d([0-2]\d([0-5]\d){0,2})?").all()
     if compact and (clock := _clock(text, place, day_first)) is not None and clock.kind == "date":
         return clock
     if (months := clocks.read_months(text)) is not None:
@@ -140,6 +140,7 @@ def _clock(text: pd.Series, place: Callable[[int], str], day_first: bool | None)
     dates, form = found
     kind = "date" if dates.notna().sum() == text.notna().sum() else "mixed"
     told = clocks.words(form, str(dates.dt.tz or ""), clocks.offsets(text.dropna()) > 1)
+    told += ", by their beginnings" * bool(text.str.match(clocks.RANGE, na=False).any())
     other = clocks.other_order(text, form) if kind == "date" else False
     if other and day_first is None:
         told += f" (days and months could change places: --{'month' if clocks.day_comes_first(form) else 'day'}-first)"

@@ -134,7 +134,7 @@ def impute(
     with watching(table.name) as listen:
         listen(Progress("reading", share=0.0))
         found = _read(table, day_first, missing)
-        dates = found.of_kind("date", "duration")
+        dates = found.of_kind("date") or found.of_kind("duration")
         head = found.match([time], "--time") if time is not None else dates if len(dates) == 1 else []
         if time is None and head:
             remark(f"the clock is {head[0]!r}.")
@@ -144,7 +144,11 @@ def impute(
             )
             remark(f"{again:,} of {len(found.cells):,} rows have a time of {head[0]!r} that another row has. {remedy}")
         if not head:
-            remark("no column is the clock: rows are taken as equal steps of time. --time names a clock.")
+            steady = [
+                f"--time {name!r}" for name in found.of_kind("number") if found.values[name].diff().iloc[1:].gt(0).all()
+            ]
+            remedy = f"{' or '.join(steady) or '--time'} names a clock."
+            remark(f"no column is the clock: rows are taken as equal steps of time. {remedy}")
         if columns is None:
             names = _chosen(found, ("number", "mixed"), head, "of text, of dates, of row numbers")
         else:

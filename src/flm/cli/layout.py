@@ -15,7 +15,7 @@ import pandas as pd
 
 from flm.cli.clocks import DATE, MOSTLY
 from flm.cli.columns import EMPTY
-from flm.wording import InputError, short
+from flm.wording import InputError, counted, short
 
 _DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas", r"\s+": "spaces"}
 _LOOK = 200  # lines that are read to find the layout
@@ -36,6 +36,9 @@ class Layout(NamedTuple):
 def read_layout(path: Path) -> Layout:
     """Header and cells: the delimiter is the one under which most lines have equally many cells; lines above are skipped."""
     name, (text, encoding) = path.name, _decoded(path)
+    if other := re.match(r"\s*(?:<[!?a-zA-Z]|[\[{]\s*[\[{\"])", text):
+        kind = "HTML or XML" if "<" in other[0] else "JSON"
+        raise InputError(f"{name} must be a CSV file; got {kind}, {short(text[:60])}. Save the table as CSV.")
     first = re.match(r"sep=([;,|\t])[;,]*\n", text)  # Excel's way to name the delimiter
     text = "\n" * bool(first) + text[first.end() if first else 0 :]
     lines = text.split("\n", _LOOK)[:_LOOK]
@@ -80,12 +83,12 @@ def read_layout(path: Path) -> Layout:
         had = int((found.loc[line] != "").sum())
         told = f"{name}, line {line} must have {found.shape[1]} cells, as other lines; got {had}."
         raise InputError(f"{told} An empty cell cannot be seen between spaces: write NA in it.")
-    frame, has_units = _header(name, found)
+    frame, second = _header(name, found)
     assumed = {
         _DELIMITERS[delimiter]: delimiter != ",",
         {"cp1252": "Latin-1"}.get(encoding, encoding): encoding != "utf-8-sig",
-        f"{header - bool(first)} lines above the header skipped": header > bool(first),
-        "units from a second header line": has_units,
+        f"{counted(header - bool(first), 'line')} above the header skipped": header > bool(first),
+        f"{second} from a second header line": second != "",
         f"the first column, which has no name, as {UNNAMED!r}": UNNAMED in frame and found.iloc[0, 0] == "",
     }
     told = tuple(words for words, holds in assumed.items() if holds)
@@ -121,8 +124,9 @@ def _decoded(path: Path) -> tuple[str, str]:
     raise InputError(f"{path.name} must be text in UTF-8, UTF-16 or Latin-1; got neither. Save it as UTF-8.")
 
 
-def _header(name: str, found: pd.DataFrame) -> tuple[pd.DataFrame, bool]:
-    """The rows under the names of their columns; a second line with units, if there is one, joins the names: "wind [m/s]"."""
+def _header(name: str, found: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """The rows under the names of their columns, and what a second line has, if there is one: names below those of groups, or
+    units, which join the names: "wind [m/s]"."""
     first, body = found.iloc[0].str.strip().str.lstrip("#").str.strip(), found.iloc[1:]
     line = found.index[0]
     named = first[first != ""] if first.iloc[0] else first  # an index of pandas has no name
@@ -130,6 +134,11 @@ def _header(name: str, found: pd.DataFrame) -> tuple[pd.DataFrame, bool]:
     if (numbers | named.str.fullmatch(DATE)).all():
         got = "numbers" if numbers.all() else f"dates or numbers ({short(first.iloc[0])})"
         raise InputError(f"{name} must have the names of its columns in line {line}; got {got}. Write a header.")
+    second = body.iloc[0].str.strip()
+    grouped = (first.iloc[1:] == "").any() and (second != "").all() and not second.str.match(_VALUE).any()
+    if grouped := bool(grouped and len(body) > 1):
+        groups = first.mask(first == "").ffill().fillna("")  # ",Station A,,Station B," above "date,temp,rain,temp,rain"
+        first, body = (groups + " " + second).str.strip(), body.iloc[1:]
     unnamed = (first == "") & (body == "").all()
     first, body = first[~unnamed], body.loc[:, ~unnamed]
     if first.iloc[0] == "" and (body[first.index[0]] != "").all() and UNNAMED not in set(first):
@@ -150,4 +159,4 @@ def _header(name: str, found: pd.DataFrame) -> tuple[pd.DataFrame, bool]:
     if first.duplicated().any():
         again = first[first.duplicated()].iloc[0]
         raise InputError(f"{name} must have different names in its header; got {again!r} again. Rename one of them.")
-    return body.set_axis(pd.Index(first.tolist()), axis=1), has_units
+    return body.set_axis(pd.Index(first.tolist()), axis=1), "units" if has_units else "names" * grouped

@@ -86,8 +86,12 @@ class FileTable:
                 if name in self.units:
                     rule = f"a number with {self.units[name].name!r}, as most cells"
                     raise InputError(f"{place} must be {rule}; got {got}. Write the same unit in every cell.")
-                remedy = f"or name the columns to use with --features or --columns, or write --missing {got} if it is no value."
-                raise InputError(f"{place} must be a number, a date or a duration; got {got}. Mend the cell, {remedy}")
+                remedy = (
+                    f"name the columns to use with --features or --columns, or write --missing {got} if it is no value."
+                )
+                raise InputError(
+                    f"{place} must be a number, a date or a duration; got {got}. Mend the cell, remove the row, {remedy}"
+                )
         return self.values.loc[:, list(names)]
 
     def number(self, value: float, digits: int = 10, column: str = "") -> str:
