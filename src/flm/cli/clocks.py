@@ -69,14 +69,15 @@ def read_dates(text: pd.Series, place: Callable[[int], str], day_first: bool | N
     least from each other (months of 28 to 31 days differ less than days of January in several years).
     """
     quarterly = text.str.fullmatch(r"\d{4}[ -]?Q[1-4]|Q[1-4][ /-]\d{4}", na=False).any()
-    midnight = text.str.match(_MIDNIGHT, na=False).astype(int) * pd.Timedelta(1, "D")
-    text = _usual(text)
     known = text.dropna()
-    few = known.iloc[:: max(len(known) // 100, 1)]
+    few = _usual(known.iloc[:: max(len(known) // 100, 1)])
     shares = {form: _dates(few, form).notna().mean() for form in _FORMATS}
     best = max(shares.values())
     if best <= MOSTLY:
         return None
+    midnight = text.str.match(_MIDNIGHT, na=False).astype(int) * pd.Timedelta(1, "D")
+    text = _usual(text)
+    known = text.dropna()
     read = {form: _dates(text, form) + midnight for form, share in shares.items() if share == best}
     most = max(dates.notna().sum() for dates in read.values())
     if most <= MOSTLY * len(known):
@@ -133,6 +134,8 @@ def offsets(cells: pd.Series) -> int:
 
 def read_months(text: pd.Series) -> pd.Series | None:
     """Cells such as 201901 or 01.2019 as months, or None: all have a month, and they run one way."""
+    if not text.dropna().iloc[:1].str.fullmatch(r"\d{6}|\d\d\.\d{4}").all():
+        return None
     text = text.str.replace(r"^(\d\d)\.(\d{4})$", r"\2\1", regex=True)
     known = text.dropna()
     if len(known) < 3 or not known.str.fullmatch(r"(1[89]|2[01])\d\d(0[1-9]|1[0-2])").all():
