@@ -99,6 +99,7 @@ READ = {
     "KW_1/2022 KW_2/2022": ("2022-01-03", "2022-01-10", "weeks"),
     "8-Jan-24 9-Jan-24": ("2024-01-08", "2024-01-09", "dates day-month-year"),
     "08JAN2024 09JAN2024": ("2024-01-08", "2024-01-09", "dates daymonthyear"),
+    "2024-01-08_07:00:00,5 2024-01-08_07:00:01,000": ("2024-01-08T07:00:00.5", "2024-01-08T07:00:01", "dates year"),
     "Jan_8_2024 Jan_9_2024": ("2024-01-08", "2024-01-09", "dates month day year"),
     "Mon_15/01/2024 Tue_16/01/2024": ("2024-01-15", "2024-01-16", "dates day/month/year"),
     "Wednesday,_31st_January_2024 Thursday,_1st_February_2024": ("2024-01-31", "2024-02-01", "dates day month year"),
@@ -262,7 +263,7 @@ def test_hours_with_points_are_a_clock_beside_a_date(read):
     assert read("d,v\n01.03.23,1\n02.03.23,2\n03.03.23,4\n").of_kind("date") == ["d"]
 
 
-@pytest.mark.parametrize("word", ["N.A.", ".", "---", "<NA>", "NaT"])
+@pytest.mark.parametrize("word", ["N.A.", ".", "..", ":", "---", "<NA>", "NaT"])
 def test_words_for_nothing_are_holes(word, read):
     assert read(f"v,w\n1,0\n{word},1\n3,2\n").of_kind("number") == ["v", "w"]
 

@@ -161,6 +161,32 @@ def test_names_below_those_of_groups_are_joined(read):
     assert found.assumed[0] == "names from a second header line"
 
 
+DAYS = "".join(f"2024-01-{k:02d};{k};{k}\n" for k in range(1, 12))
+
+
+@pytest.mark.parametrize(
+    ("above", "lines"),
+    [
+        ("Report;;\n", 1),
+        ("Report;;\n;;\nStation;Berne;\n\n", 4),
+        ("latitude;longitude;height;zone\n47;7;540;GMT\n\n", 3),
+        ("# made by hand\n# on a day\n", 2),
+    ],
+)
+def test_titles_and_tables_above_a_table_are_skipped(above, lines, read):
+    found = read(f"{above}day;rain;wind\n{DAYS}")
+    assert list(found.cells) == ["day", "rain", "wind"]
+    assert found.assumed[1] == f"{lines} line{'s' * (lines > 1)} above the header skipped"
+
+
+def test_empty_lines_do_not_begin_a_table(read):
+    assert len(read(f"day;rain;wind\n2023-12-31;0;0\n\n{DAYS}").cells) == 12
+
+
+def test_names_behind_a_hash_are_names(read):
+    assert list(read("# a title of five words\n# t   v\n  0   1\n  1   2\n  2  5\n 3 5\n").cells) == ["t", "v"]
+
+
 @pytest.mark.parametrize(
     ("content", "kind"),
     [

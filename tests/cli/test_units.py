@@ -24,6 +24,7 @@ WRITTEN = {
     "dollars of Canada": (lambda v: f"CA${v:,.2f}", "CA$", "commas of thousands"),
     "francs": (lambda v: f"CHF {v:,.2f}".replace(",", "'"), "CHF", "apostrophes of thousands"),
     "crowns": (lambda v: f"{v:,.2f} kr".replace(",", "\u00a0"), "kr", "spaces of thousands"),
+    "meters, now and then with a space": (lambda v: f"{v:.2f}{' ' * int(v > 1200)}m", "m", ""),
     "meters": (lambda v: f"{v:.2f} m", "m", ""),
     "a second per cubic meter": (lambda v: f"{v:.2f} s/m3", "s/m3", ""),
 }
@@ -73,6 +74,7 @@ def test_numbers_beside_units_are_signed_and_may_be_missing(read):
         ["12:30 Uhr", "12:40 Uhr", "12:50 Uhr", "13:00 Uhr"],
         ["5 m", "6 km", "7 mm", "8 ft"],
         ["2A"],
+        ["11A", "12A", "13A", "14B", "15A"],
         ["<0.5", "<0.6", "<0.7", "<0.8"],
     ],
 )
@@ -81,11 +83,11 @@ def test_other_cells_have_no_unit(cells, read):
 
 
 def test_a_cell_of_another_unit_is_named(read):
-    cells = [f"{k} m" for k in range(9)]
+    cells = [f"{k} m" for k in range(19)]
     for odd in ("70 cm", "7", "x"):
         found = read([*cells, odd])
         told = (
-            rf"a\.csv, line 11: column 'v \[m\]' must be a number with 'm', as most cells; got '{odd}'\. Write the same"
+            rf"a\.csv, line 21: column 'v \[m\]' must be a number with 'm', as most cells; got '{odd}'\. Write the same"
         )
         with pytest.raises(ValueError, match=told):
             found.checked(["v [m]"])

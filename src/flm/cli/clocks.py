@@ -36,6 +36,7 @@ _TIME = r"\d?\d:\d\d(?::\d\d)?"
 RANGE = rf"^(?P<start>.* {_TIME}) ?[-–] ?\S+ {_TIME}$"  # 01.01.2024 07:00 - 01.01.2024 08:00
 _REWRITTEN = {  # how some write dates, and how these are read
     RANGE: r"\g<start>",
+    r"(:\d\d),(\d+)$": r"\1.\2",
     _MIDNIGHT: r"\g<1>00:00",
     r"(?<=\d)\s?(?:UTC|GMT)$": "+00:00",
     r"^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,?\s+": "",
@@ -160,7 +161,7 @@ def read_durations(text: pd.Series) -> pd.Series | None:
 
 def _usual(text: pd.Series) -> pd.Series:
     """Cells with zones as offsets, 24:00 as 00:00, ranges as their starts, quarters as their first months, weeks as Mondays."""
-    if text.str.contains(r"[A-SU-Ya-z–]|24:00|\d - ?\d", na=False).any():
+    if text.str.contains(r"[A-SU-Ya-z–]|24:00|\d - ?\d|:\d\d,\d", na=False).any():
         for written, usual in _REWRITTEN.items():
             text = text.str.replace(written, usual, regex=True)
     return text

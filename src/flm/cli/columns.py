@@ -13,7 +13,26 @@ from flm.cli import clocks
 from flm.cli.clocks import MOSTLY
 from flm.wording import InputError
 
-EMPTY = {"", "nan", "na", "n/a", "n.a.", "#n/a", "<na>", "nat", "null", "none", "?", ".", "-", "--", "---", "missing"}
+EMPTY = {
+    "",
+    "nan",
+    "na",
+    "n/a",
+    "n.a.",
+    "#n/a",
+    "<na>",
+    "nat",
+    "null",
+    "none",
+    "?",
+    ".",
+    "..",
+    ":",
+    "-",
+    "--",
+    "---",
+    "missing",
+}
 _SENTINEL = re.compile(
     r"-9{2,}(\.9+)?|9{3,}(\.9+)?|-?9{3,}0|-[1-9]00+|-32768"
 )  # as loggers write what they did not measure

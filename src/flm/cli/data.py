@@ -135,7 +135,10 @@ def impute(
         listen(Progress("reading", share=0.0))
         found = _read(table, day_first, missing)
         dates = found.of_kind("date") or found.of_kind("duration")
-        head = found.match([time], "--time") if time is not None else dates if len(dates) == 1 else []
+        steps = {name: found.values[name].diff().iloc[1:] for name in [*dates, *found.of_kind("number")]}
+        steady = [name for name in steps if (steps[name] > 0 * steps[name]).all()]
+        own = dates if len(dates) == 1 else [name for name in dates if name in steady][:1]
+        head = found.match([time], "--time") if time is not None else own
         if time is None and head:
             remark(f"the clock is {head[0]!r}.")
         if head and (again := int(found.values[head[0]].duplicated().sum())):
@@ -144,10 +147,7 @@ def impute(
             )
             remark(f"{again:,} of {len(found.cells):,} rows have a time of {head[0]!r} that another row has. {remedy}")
         if not head:
-            steady = [
-                f"--time {name!r}" for name in found.of_kind("number") if found.values[name].diff().iloc[1:].gt(0).all()
-            ]
-            remedy = f"{' or '.join(steady) or '--time'} names a clock."
+            remedy = f"--time {' or '.join(map(repr, steady[:3]))}".strip() + " names a clock."
             remark(f"no column is the clock: rows are taken as equal steps of time. {remedy}")
         if columns is None:
             names = _chosen(found, ("number", "mixed"), head, "of text, of dates, of row numbers")

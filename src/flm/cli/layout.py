@@ -6,11 +6,13 @@ import contextlib
 import csv
 import gzip
 import io
+import itertools
 import re
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from flm.cli.clocks import DATE, MOSTLY
@@ -39,14 +41,15 @@ def read_layout(path: Path) -> Layout:
     if other := re.match(r"\s*(?:<[!?a-zA-Z]|[\[{]\s*[\[{\"])", text):
         kind = "HTML or XML" if "<" in other[0] else "JSON"
         raise InputError(f"{name} must be a CSV file; got {kind}, {short(text[:60])}. Save the table as CSV.")
+    text = re.sub(r"(?m)^#[ \t]+", "#", text)  # "# x y" has two names
     first = re.match(r"sep=([;,|\t])[;,]*\n", text)  # Excel's way to name the delimiter
     text = "\n" * bool(first) + text[first.end() if first else 0 :]
     lines = text.split("\n", _LOOK)[:_LOOK]
     cells = lambda line, sign: next(csv.reader([line], delimiter=sign, skipinitialspace=True))
     width = lambda line, sign: len(line.split() if sign == r"\s+" or not line.strip() else cells(line, sign))
     counts = {sign: [width(line, sign) for line in lines] for sign in _DELIMITERS}
-    most = lambda widths: max(Counter(filter(None, widths)).items(), key=lambda c: c[::-1], default=(0, 0))
-    usual = {sign: most(widths) for sign, widths in counts.items()}  # (cells, number of lines with so many)
+    common = lambda widths: max(Counter(filter(None, widths)).items(), key=lambda c: c[::-1], default=(0, 0))
+    usual = {sign: common(widths) for sign, widths in counts.items()}  # (cells, number of lines with so many)
     full = sum(bool(line.strip()) for line in lines)
     fitting = [
         sign for sign, (width, _) in usual.items() if width > 1 and not (sign == r"\s+" and _is_one(lines, width))
@@ -56,7 +59,9 @@ def read_layout(path: Path) -> Layout:
     widths = counts[delimiter]
     # Where few lines look alike, the first one is the header; a line that is too long is then reported with its number.
     least = usual[delimiter][0] if full > 4 else 1
-    header = next((i for i, width in enumerate(widths) if width >= least and width), None)
+    begin = _first(lines, [[] if delimiter == r"\s+" or not line.strip() else cells(line, delimiter) for line in lines])
+    most = least if delimiter == r"\s+" and full > 4 else np.inf  # a sentence above a table has many words
+    header = next((i for i, width in enumerate(widths) if i >= begin and least <= width <= most and width), None)
     if header is None:
         raise InputError(f"{name} must have a header and at least one row; got {full} lines.")
     plain = {"dtype": str, "keep_default_na": False, "skip_blank_lines": False, "skipinitialspace": True}
@@ -93,6 +98,18 @@ def read_layout(path: Path) -> Layout:
     }
     told = tuple(words for words, holds in assumed.items() if holds)
     return Layout(frame, delimiter, encoding.removesuffix("-sig"), told)
+
+
+def _first(lines: list[str], rows: list[list[str]]) -> int:
+    """The line at which a header may begin: below titles ("Report;;;"), and below a short table that an empty line sets off."""
+    empty = [i for i, line in enumerate(lines) if not line.strip()]
+    for above, end in itertools.pairwise([*empty, len(lines)]):
+        if end - above - 1 > len(lines) / 2 and not any(re.match(_VALUE, cell) for cell in rows[above + 1]):
+            return above + 1
+    filled = [sum(map(bool, row)) for row in rows]
+    usual = Counter(filled).most_common(1)[0][0]
+    is_title = [n < min(3, usual, len(row)) and not any(row[n:]) for n, row in zip(filled, rows, strict=True)]
+    return next((i for i, row in enumerate(rows) if row and not is_title[i]), 0)
 
 
 def _is_one(lines: list[str], width: int) -> bool:

@@ -8,12 +8,12 @@ from typing import NamedTuple
 import pandas as pd
 
 from flm.cli import clocks
-from flm.cli.clocks import MOSTLY
 
 _CODES = "CHF|EUR|USD|GBP|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|CAD|AUD"
 _BEFORE = rf"(?:{_CODES}|[A-Z]{{0,2}}[$€£¥₹]|kr\.?|Rs\.?)\s?"
 _AFTER = r"\s?(?:[^\W\d_]|[%‰°$€£¥₹])[^\s\d,;]{0,9}[23]?"
 _CELL = re.compile(rf"([+-]?)({_BEFORE})?([+-]?(?:\d[\d.,'’\s]*)?\d[.,]?(?:[eE][+-]?\d+)?|[.,]\d+)({_AFTER})?")
+_NEARLY = 0.9  # share of cells: others may be mistakes, which are named
 _LEAST = 3  # cells with a unit of letters: one of "2A" may be a name
 
 
@@ -45,14 +45,14 @@ def read_unit(name: str, text: pd.Series) -> Unit | None:
     few = known.iloc[:: max(len(known) // 100, 1)]
     parts = few.str.extract(f"^(?:{_CELL.pattern})$")[[1, 3]].fillna("").apply("\n".join, axis=1)
     most = parts[parts != "\n"].value_counts()
-    if not most.sum() > MOSTLY * len(few):
+    if most.empty:
         return None
     before, after = str(most.index[0]).split("\n")
     found = Unit(before, after, name)
     is_sign = not any(map(str.isalpha, found.name))
     alike = bare(few, found).dropna()
     clock = clocks.read_durations(few.loc[alike.index]) is not None or clocks.read_dates(few, str, None) is not None
-    return found if len(alike) > MOSTLY * len(few) and (is_sign or len(known) >= _LEAST) and not clock else None
+    return found if len(alike) >= _NEARLY * len(few) and (is_sign or len(known) >= _LEAST) and not clock else None
 
 
 def bare(text: pd.Series, unit: Unit) -> pd.Series:
