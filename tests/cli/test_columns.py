@@ -278,3 +278,34 @@ def test_the_end_of_a_day_is_the_next(form, read):
     found = read(table("date,time,v" if "," in form else "date,v", cells))
     assert (found.values["date"].to_numpy() == hours.to_numpy()).all()
     assert [cell for cell in found.cells.iloc[23] if "24:00" in cell]
+
+
+COUNTS = {
+    "Date": (45292 + np.arange(30), "1D", "days as Excel counts"),
+    "Timestamp": ([f"{45292 + k / 24:.6f}" for k in range(30)], "1h", "days as Excel counts"),
+    "time": (1704067200 + 60 * np.arange(30), "1min", "seconds since 1970"),
+    "ts": (1704067200000 + 60000 * np.arange(30)[::-1], "1min", "milliseconds since 1970"),
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_counts_of_days_and_seconds_are_dates(name, read):
+    cells, step, words = COUNTS[name]
+    found = read(table(f"{name},v", cells))
+    dates = found.values[name].sort_values()
+    assert dates.iloc[0] == pd.Timestamp("2024-01-01")
+    assert (dates.diff().dropna() == pd.Timedelta(step)).all()
+    assert found.assumed == (f"{name!r} as {words}",)
+    again = read(table(f"{name},v", [*cells[2:4], cells[0]]), formats={name: words})
+    assert again.values[name].tolist() == found.values[name].iloc[[2, 3, 0]].tolist()
+    assert read(table(f"{name},v", cells), formats={}).of_kind("date") == []
+
+
+def test_other_numbers_are_no_dates(read):
+    for name, cells in {
+        "time [s]": 45292 + np.arange(30),
+        "Date": 60310 + np.arange(30),  # as astronomers count
+        "level": 45292 + np.arange(30),
+        "date": 45292 + np.arange(30) % 7,
+    }.items():
+        assert read(table(f"{name},v", cells)).of_kind("date") == []

@@ -8,6 +8,7 @@ from flm.cli.run import run
 from flm.cli.tables import read_file
 
 HOURS = pd.date_range("2024-02-27", periods=120, freq="h")
+SHUFFLED = np.random.default_rng(0).permutation(120)
 END = HOURS + pd.Timedelta(1, "h")
 VALUES = [f"{10 + np.sin(k / 4):.4f}" for k in range(120)]
 
@@ -32,6 +33,7 @@ JOINED = {
         pd.date_range("2023-11-01", periods=120),
     ),
     "derived columns": (table("date,month,doy,hour,v", HOURS.strftime("%Y-%m-%d,%m,%j,%H")), HOURS),
+    "hours in any order": (table("date,time,v", HOURS[SHUFFLED].strftime("%Y-%m-%d,%H:%M")), HOURS[SHUFFLED]),
     "names of months": (
         table("Jahr,Monat,v", pd.date_range("2010-01-01", periods=120, freq="MS").strftime("%Y,%B")),
         pd.date_range("2010-01-01", periods=120, freq="MS"),

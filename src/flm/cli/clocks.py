@@ -47,6 +47,11 @@ _REWRITTEN = {  # how some write dates, and how these are read
     r"^Q([1-4])[ /-](\d{4})$": r"\2Q\1",
     r"^(\d{4})[ -]?Q([1-4])$": lambda found: f"{found[1]}-{3 * int(found[2]) - 2:02d}-01",
 }
+_COUNTS = {  # names, smallest and largest number, beginning, unit; the days of astronomers (MJD) are more than Excel's until 2036
+    "days as Excel counts": (r"(date|datum|timestamp)", 30_000, 50_000, "1899-12-30", "D"),
+    "seconds since 1970": (r"(date|time|unix|epoch|ts)", 8e8, 3e9, "1970-01-01", "s"),
+    "milliseconds since 1970": (r"(date|time|unix|epoch|ts)", 8e11, 3e12, "1970-01-01", "ms"),
+}
 _ZONE = r":\d\d(?:\.\d+)?\s?(Z|[+-]\d\d(?::?\d\d)?)$"
 _SPAN = r"\d+(?:\.\d+)? ?(?:d|days?|h|hr|hours?|min|minutes?|s|sec|seconds?|ms)"
 _DURATION = re.compile(rf"[+-]?(?:(?:\d+ days? [+-]?)?\d+:\d\d(?::\d\d(?:\.\d+)?)?|{_SPAN}(?: {_SPAN})*)")
@@ -157,6 +162,20 @@ def read_durations(text: pd.Series) -> pd.Series | None:
     whole = text.where(text.str.count(":") != 1, text + ":00").str.replace(r"(?<=\d) ?d\b", " days", regex=True)
     spans = pd.Series(pd.to_timedelta(whole, errors="coerce"), index=text.index)
     return spans if spans.notna().sum() == len(known) else None
+
+
+def read_counts(name: str, values: pd.Series, known: str | None) -> tuple[pd.Series, str] | None:
+    """Numbers as dates, with words for what they count, or None: those that run one way in a column of such a name.
+
+    Where the words are `known`, as a model keeps them, they decide.
+    """
+    one_way = values.is_monotonic_increasing or values.is_monotonic_decreasing
+    for words, (names, least, most, origin, unit) in _COUNTS.items():
+        named = one_way and re.match(names, name, re.IGNORECASE) and values.between(least, most).all()
+        if named if known is None else words == known:
+            spans = pd.Series(pd.to_timedelta(values, unit=unit), index=values.index)
+            return pd.Timestamp(origin) + spans.dt.round("ms" if unit == "ms" else "s"), words
+    return None
 
 
 def _usual(text: pd.Series) -> pd.Series:

@@ -46,7 +46,9 @@ def joined(
         name, values = numbers.get(part, ("", times))
         if name and (times.dropna().duplicated().any() if asked is None else name in asked):
             times, names = times + pd.to_timedelta(values, unit=part), [*names, name]
-    fits = columns[head].values.dropna().duplicated().any() and _pass(times.dropna())
+    fits = columns[head].values.dropna().duplicated().any() and _pass(
+        times.dropna(), columns[names[-1]].kind == "duration"
+    )
     if len(names) == 1 or not (fits if asked is None else names[1:] == asked):
         return dict(columns), ()
     clock = columns[head]._replace(kind="date", values=times, format=BESIDE.join([form, *names[1:]]))
@@ -77,7 +79,8 @@ def _numbers(columns: Mapping[str, Column], texts: Mapping[str, pd.Series]) -> d
     return found
 
 
-def _pass(times: pd.Series) -> bool:
-    """Whether times follow each other one way, as a clock's do."""
+def _pass(times: pd.Series, may_turn: bool) -> bool:
+    """Whether times differ and, unless they may turn, follow each other one way, as a clock's do."""
     steps = times.diff().dropna() / pd.Timedelta(1, "s")
-    return times.duplicated().mean() < _RARE and max((steps > 0).mean(), (steps < 0).mean()) > 1 - _RARE
+    one_way = may_turn or max((steps > 0).mean(), (steps < 0).mean()) > 1 - _RARE
+    return one_way and times.duplicated().mean() < _RARE

@@ -140,22 +140,28 @@ def read_file(
     nothing = found.cells.apply(lambda cells: cells.str.strip().isin(missing))
     raw = raw.mask(nothing) if missing else raw
     texts = {str(name): as_text(cells) for name, cells in raw.items() if cells.dtype.kind not in "iufbmM"}
-    in_cells = {name: unit for name, text in texts.items() if (unit := read_unit(name, text))}
+    in_cells = {
+        name: unit
+        for name, text in texts.items()
+        if (unit := read_unit(name, text)) and unit.label not in {*raw} - {name}
+    }
     plain = {name: bare(text, in_cells[name]) if name in in_cells else text for name, text in texts.items()}
     decimal = decimal_sign(plain, path.name, found.delimiter)
     columns, empty = {}, {}
     numbers = pd.Series(pd.to_numeric(pd.Series(missing, dtype=str), errors="coerce")).dropna()
     for name, cells in raw.items():
-        known = next(
-            (form for asked, form in (formats or {}).items() if re.match(rf"{re.escape(asked)}(?!\w)", str(name))), ""
-        )
-        order = clocks.day_comes_first(known) if day_first is None else day_first
+        forms = [form for asked, form in (formats or {}).items() if re.match(rf"{re.escape(asked)}(?!\w)", str(name))]
+        known = None if formats is None else next(iter(forms), "")
+        order = clocks.day_comes_first(known or "") if day_first is None else day_first
         place = lambda line, name=name: f"{path.name}, line {line}: column {name!r}"
         label = in_cells[str(name)].label if name in in_cells else str(name)
         column = read_column(plain[str(name)] if name in in_cells else cells, decimal, place, order)
         equal = column.values.isin(numbers)  # -200.0 is -200
         nothing[name] |= equal
-        columns[label] = column._replace(values=column.values.mask(equal))
+        column = column._replace(values=column.values.mask(equal))
+        if column.kind == "number" and (counted := clocks.read_counts(label, column.values, known)):
+            column = Column("date", counted[0], (counted[1],), counted[1])
+        columns[label] = column
         empty[label] = texts.get(str(name), cells).isna() | equal
     told = [
         f"{name!r} as {c.words[0]}" for name, c in columns.items() if c.format or (c.kind == "duration" and c.words)
