@@ -26,6 +26,13 @@ JOINED = {
     "buoys": (table("#YY MM DD hh WSPD\n#yr mo dy hr m/s", HOURS.strftime("%Y %m %d %H"), " "), HOURS),
     "hours in four digits": (table("date,time,v", HOURS.strftime("%Y%m%d,%H%M")), HOURS),
     "hours with h": (table("date,heure,v", HOURS.strftime("%d/%m/%Y,%Hh%M")), HOURS),
+    "hours with h alone": (table("date,hour,v", HOURS.strftime("%Y-%m-%d,%-Hh")), HOURS),
+    "halves of a day": (table("date,time,v", HOURS.strftime("%m/%d/%Y,%I:%M %p")), HOURS),
+    "halves of a day, hours": (table("date,time,v", HOURS.strftime("%m/%d/%Y,%-I %p")), HOURS),
+    "year and mo": (
+        table("Year,Mo,v", pd.date_range("2010-01-01", periods=120, freq="MS").strftime("%Y,%m")),
+        pd.date_range("2010-01-01", periods=120, freq="MS"),
+    ),
     "from and to": (table("Datum,von,bis,v", [f"{t:%d.%m.%Y,%H:%M},{t.hour + 1}:00" for t in HOURS]), HOURS),
     "days of the year": (table("YEAR,DOY,HR,v", HOURS.strftime("%Y,%j,%H")), HOURS),
     "days without hours": (

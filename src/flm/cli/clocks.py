@@ -55,7 +55,8 @@ _COUNTS = {  # names, smallest and largest number, beginning, unit; the days of 
 _ZONE = r":\d\d(?:\.\d+)?\s?(Z|[+-]\d\d(?::?\d\d)?)$"
 _SPAN = r"\d+(?:\.\d+)? ?(?:d|days?|h|hr|hours?|min|minutes?|s|sec|seconds?|ms)"
 _DURATION = re.compile(rf"[+-]?(?:(?:\d+ days? [+-]?)?\d+:\d\d(?::\d\d(?:\.\d+)?)?|{_SPAN}(?: {_SPAN})*)")
-HOURS = r"\d{1,2}[:.h]\d\d([:.]\d\d(\.\d+)?)?"  # of a day, where the date is in another column
+_HALVES = r"(\d{1,2})(?::(\d\d))?(?::(\d\d))? ?([AaPp])[Mm]"  # 7 AM, 07:00 pm
+HOURS = rf"\d{{1,2}}(?:[:.h]\d\d([:.]\d\d(\.\d+)?)?| ?h)|{_HALVES}"  # of a day, where the date is in another column
 
 DATE = r"\d{1,4}[-./]\d{1,2}([-./]\d{1,4}([T ]\d.*)?)?|\d{1,2}:\d\d(:\d\d)?"  # 2024-01-31, 31.1.24 12:00, 1:30
 MOSTLY = 0.5  # share of cells: a column with more numbers or dates than this was meant to be such
@@ -152,11 +153,16 @@ def read_months(text: pd.Series) -> pd.Series | None:
 
 
 def read_durations(text: pd.Series) -> pd.Series | None:
-    """Cells as durations, or None: 1:30 (hours, minutes), 1:30:00, 2 days 1:30:00, 12 h, 90 min, 1 d 2 h; not "5 m" or 2:4."""
+    """Cells as durations, or None: 1:30 (of hours), 1:30:00, 2 days 1:30:00, 12 h, 90 min, 1 d 2 h, 7 AM, not "5 m" or 2:4."""
     known = text.dropna()
     points = known.str.fullmatch(r"\d\d?\.[0-5]\d\.[0-5]\d").all() and known.str.contains(".00.", regex=False).any()
     if points or known.str.fullmatch(r"\d\d?h[0-5]\d").all():  # 18.00.00, and no date; 18h00
         text, known = (cells.str.replace("[.h]", ":", regex=True) for cells in (text, known))
+    if known.str.fullmatch(_HALVES).all():
+        whole_day = lambda found: (
+            f"{int(found[1]) % 12 + 12 * (found[4] in 'Pp')}:{found[2] or '00'}:{found[3] or '00'}"
+        )
+        text, known = (cells.str.replace(_HALVES, whole_day, regex=True) for cells in (text, known))
     if known.map(_DURATION.fullmatch).isna().any():
         return None
     whole = text.where(text.str.count(":") != 1, text + ":00").str.replace(r"(?<=\d) ?d\b", " days", regex=True)

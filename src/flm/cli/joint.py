@@ -13,7 +13,7 @@ from flm.cli.columns import Column
 BESIDE = " + "  # in the format of a joint clock: "ISO8601 + hour"
 _PARTS = {  # words with which names begin, smallest and largest number
     "year": (r"y+|y(ea)?rs?|jahr|jaar|ann[oé]e?|an|año|[åa]r", 1000, 2999),
-    "month": (r"m+|mon|mois|month|monat|mes|mese|m[aå]a?ned|maand", 1, 12),
+    "month": (r"m+|mon?|mois|month|monat|mes|mese|m[aå]a?ned|maand", 1, 12),
     "day": (r"d+|dy|da[yg]|d[ií]a|tag|jour|giorno", 1, 31),
     "days": (r"doy|day.?of.?year|ydays?|j(?:ulian)?.?day|da[yg]", 1, 366),
     "hours": (r"h+|hhmm|hrmn|he|hrs?|hours?|heure|hora|ora|uur|std|stunde|time|zeit|tijd", 0, 2400),
