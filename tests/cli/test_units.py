@@ -56,6 +56,7 @@ def test_cells_with_a_unit_are_numbers(name, read, tmp_path):
 
 def test_a_unit_that_the_header_has_is_not_repeated(read):
     assert list(read([f"{k} %" for k in range(9)], "t;v [%]").cells) == ["t", "v [%]"]
+    assert list(read([f"{k} m" for k in range(9)], "t;from").cells) == ["t", "from [m]"]
 
 
 def test_numbers_beside_units_are_signed_and_may_be_missing(read):

@@ -13,18 +13,8 @@ from flm.wording import InputError
 
 QUARTERS = "%YQ%q"  # as pandas names them
 _DAYS = ("%d.%m.%Y", "%Y/%m/%d", "%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d-%b-%Y", "%d %b %Y", "%b %d, %Y")
-_DAYS += (
-    "%d %B %Y",
-    "%B %d, %Y",
-    "%d.%m.%y",
-    "%m/%d/%y",
-    "%d/%m/%y",
-    "%m/%Y",
-    "%d-%b-%y",
-    "%d%b%Y",
-    "%b %d %Y",
-    "%Y-%b-%d",
-)
+_DAYS += ("%d %B %Y", "%B %d, %Y", "%d.%m.%y", "%m/%d/%y", "%d/%m/%y", "%m/%Y")
+_DAYS += ("%d-%b-%y", "%d%b%Y", "%b %d %Y", "%Y-%b-%d")
 _MONTHS = ("%b %Y", "%B %Y", "%b-%y", "%b-%Y", "%Y %b", "%Y-%b", "%G-W%V-%u")  # of a week, its Monday
 _DIGITS = ("%Y%m%d", "%Y%m%d%H", "%Y%m%d%H%M", "%Y%m%d%H%M%S")
 _PARTS = {"%d": "day", "%m": "month", "%b": "month", "%B": "month", "%Y": "year", "%y": "year"}
@@ -48,9 +38,9 @@ _REWRITTEN = {  # how some write dates, and how these are read
     r"^(\d{4})[ -]?Q([1-4])$": lambda found: f"{found[1]}-{3 * int(found[2]) - 2:02d}-01",
 }
 _COUNTS = {  # names, smallest and largest number, beginning, unit; the days of astronomers (MJD) are more than Excel's until 2036
-    "days as Excel counts": (r"(date|datum|timestamp)", 30_000, 50_000, "1899-12-30", "D"),
-    "seconds since 1970": (r"(date|time|unix|epoch|ts)", 8e8, 3e9, "1970-01-01", "s"),
-    "milliseconds since 1970": (r"(date|time|unix|epoch|ts)", 8e11, 3e12, "1970-01-01", "ms"),
+    "days as Excel counts": ("date|datum|timestamp", 30_000, 50_000, "1899-12-30", "D"),
+    "seconds since 1970": ("date|time|unix|epoch|ts", 8e8, 3e9, "1970-01-01", "s"),
+    "milliseconds since 1970": ("date|time|unix|epoch|ts", 8e11, 3e12, "1970-01-01", "ms"),
 }
 _ZONE = r":\d\d(?:\.\d+)?\s?(Z|[+-]\d\d(?::?\d\d)?)$"
 _SPAN = r"\d+(?:\.\d+)? ?(?:d|days?|h|hr|hours?|min|minutes?|s|sec|seconds?|ms)"
@@ -153,16 +143,14 @@ def read_months(text: pd.Series) -> pd.Series | None:
 
 
 def read_durations(text: pd.Series) -> pd.Series | None:
-    """Cells as durations, or None: 1:30 (of hours), 1:30:00, 2 days 1:30:00, 12 h, 90 min, 1 d 2 h, 7 AM, not "5 m" or 2:4."""
+    """Cells as durations, or None: 1:30 (of hours), 1:30:00, 2 days 1:30:00, 12 h, 90 min, 1 d 2 h, 7 AM; not "5 m" or 2:4."""
     known = text.dropna()
     points = known.str.fullmatch(r"\d\d?\.[0-5]\d\.[0-5]\d").all() and known.str.contains(".00.", regex=False).any()
     if points or known.str.fullmatch(r"\d\d?h[0-5]\d").all():  # 18.00.00, and no date; 18h00
         text, known = (cells.str.replace("[.h]", ":", regex=True) for cells in (text, known))
     if known.str.fullmatch(_HALVES).all():
-        whole_day = lambda found: (
-            f"{int(found[1]) % 12 + 12 * (found[4] in 'Pp')}:{found[2] or '00'}:{found[3] or '00'}"
-        )
-        text, known = (cells.str.replace(_HALVES, whole_day, regex=True) for cells in (text, known))
+        hour = lambda found: f"{int(found[1]) % 12 + 12 * (found[4] in 'Pp')}:{found[2] or '00'}:{found[3] or '00'}"
+        text, known = (cells.str.replace(_HALVES, hour, regex=True) for cells in (text, known))
     if known.map(_DURATION.fullmatch).isna().any():
         return None
     whole = text.where(text.str.count(":") != 1, text + ":00").str.replace(r"(?<=\d) ?d\b", " days", regex=True)

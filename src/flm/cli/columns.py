@@ -13,29 +13,9 @@ from flm.cli import clocks
 from flm.cli.clocks import MOSTLY
 from flm.wording import InputError
 
-EMPTY = {
-    "",
-    "nan",
-    "na",
-    "n/a",
-    "n.a.",
-    "#n/a",
-    "<na>",
-    "nat",
-    "null",
-    "none",
-    "?",
-    ".",
-    "..",
-    ":",
-    "-",
-    "--",
-    "---",
-    "missing",
-}
-_SENTINEL = re.compile(
-    r"-9{2,}(\.9+)?|9{3,}(\.9+)?|-?9{3,}0|-[1-9]00+|-32768"
-)  # as loggers write what they did not measure
+EMPTY = {"", "nan", "na", "n/a", "n.a.", "#n/a", "<na>", "nat", "null", "none", "?", ".", "-", "--", "---", "missing"}
+EMPTY |= {"..", ":"}  # of the World Bank and of Eurostat
+_SENTINEL = re.compile(r"-9{2,}(\.9+)?|9{3,}(\.9+)?|-?9{3,}0|-[1-9]00+|-32768")  # as loggers write what is missing
 _LONGEST = 40  # letters of a date
 _NO_NUMBER = re.compile(r"\d+[-:/]")  # 2024-01-31, 1:30
 _GROUPS = {" ": "spaces", "\u00a0": "spaces", "\u202f": "spaces", "'": "apostrophes", "’": "apostrophes"}

@@ -142,9 +142,7 @@ def impute(
         if time is None and head:
             remark(f"the clock is {head[0]!r}.")
         if head and (again := int(found.values[head[0]].duplicated().sum())):
-            remedy = (
-                "Where several series stand below each other, give a file for each, or name another clock with --time."
-            )
+            remedy = "Give a file for each series, if several stand below each other, or name a clock with --time."
             remark(f"{again:,} of {len(found.cells):,} rows have a time of {head[0]!r} that another row has. {remedy}")
         if not head:
             remedy = f"--time {' or '.join(map(repr, steady[:3]))}".strip() + " names a clock."
@@ -203,9 +201,8 @@ def predict(
         listen(Progress("reading", share=0.0))
         found = flm.load(model)
         clocks = {f.name: f for f in getattr(getattr(found, "_state", None), "features", ()) if f.kind == "date"}
-        points = _read(
-            table, day_first, missing, {name: clock.written for name, clock in clocks.items() if clock.written}
-        )
+        written = {name: clock.written for name, clock in clocks.items() if clock.written}
+        points = _read(table, day_first, missing, written)
         inputs = getattr(found, "input_names_", getattr(found, "axes", None)) or points.of_kind("number")
         names = points.match(inputs, "inputs of the model", whole=True)
         X, apart = points.checked(names, text=True).set_axis(list(inputs), axis=1), []
@@ -217,10 +214,8 @@ def predict(
             zone, beside = clocks[asked].zone, clocks[asked].written.split(BESIDE)[1:]
             alone = BESIDE not in points.values.attrs["formats"].get(name, "")
             if beside and alone and not (X[asked].dtype.kind == "M" and X[asked].dt.hour.any()):
-                parts = ", ".join(map(repr, beside))
-                raise InputError(
-                    f"{points.name} must have {parts} beside {name!r} in every row, as was fitted; got none."
-                )
+                rule = f"{', '.join(map(repr, beside))} beside {name!r} in every row"
+                raise InputError(f"{points.name} must have {rule}, as was fitted; got none.")
             apart += [part for part in beside if part in points.cells and part not in names]
             if zone and X[asked].dtype.kind == "M" and not X[asked].dt.tz:
                 remark(f"the dates of {name!r} have no time zone and were taken in {zone}, as those of the fit.")

@@ -12,7 +12,6 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from flm.cli.clocks import DATE, MOSTLY
@@ -41,7 +40,7 @@ def read_layout(path: Path) -> Layout:
     if other := re.match(r"\s*(?:<[!?a-zA-Z]|[\[{]\s*[\[{\"])", text):
         kind = "HTML or XML" if "<" in other[0] else "JSON"
         raise InputError(f"{name} must be a CSV file; got {kind}, {short(text[:60])}. Save the table as CSV.")
-    text = re.sub(r"(?m)^#[ \t]+", "#", text)  # "# x y" has two names
+    text = re.sub("(?m)^# +", "#", text)  # "# x y" has two names
     first = re.match(r"sep=([;,|\t])[;,]*\n", text)  # Excel's way to name the delimiter
     text = "\n" * bool(first) + text[first.end() if first else 0 :]
     lines = text.split("\n", _LOOK)[:_LOOK]
@@ -60,7 +59,7 @@ def read_layout(path: Path) -> Layout:
     # Where few lines look alike, the first one is the header; a line that is too long is then reported with its number.
     least = usual[delimiter][0] if full > 4 else 1
     begin = _first(lines, [[] if delimiter == r"\s+" or not line.strip() else cells(line, delimiter) for line in lines])
-    most = least if delimiter == r"\s+" and full > 4 else np.inf  # a sentence above a table has many words
+    most = least if delimiter == r"\s+" and full > 4 else max(widths)  # a sentence above a table has many words
     header = next((i for i, width in enumerate(widths) if i >= begin and least <= width <= most and width), None)
     if header is None:
         raise InputError(f"{name} must have a header and at least one row; got {full} lines.")

@@ -140,11 +140,8 @@ def read_file(
     nothing = found.cells.apply(lambda cells: cells.str.strip().isin(missing))
     raw = raw.mask(nothing) if missing else raw
     texts = {str(name): as_text(cells) for name, cells in raw.items() if cells.dtype.kind not in "iufbmM"}
-    in_cells = {
-        name: unit
-        for name, text in texts.items()
-        if (unit := read_unit(name, text)) and unit.label not in {*raw} - {name}
-    }
+    found_units = {name: read_unit(name, text) for name, text in texts.items()}
+    in_cells = {name: u for name, u in found_units.items() if u is not None and u.label not in {*raw} - {name}}
     plain = {name: bare(text, in_cells[name]) if name in in_cells else text for name, text in texts.items()}
     decimal = decimal_sign(plain, path.name, found.delimiter)
     columns, empty = {}, {}

@@ -12,7 +12,8 @@ from flm.cli import clocks
 _CODES = "CHF|EUR|USD|GBP|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|CAD|AUD"
 _BEFORE = rf"(?:{_CODES}|[A-Z]{{0,2}}[$€£¥₹]|kr\.?|Rs\.?)\s?"
 _AFTER = r"\s?(?:[^\W\d_]|[%‰°$€£¥₹])[^\s\d,;]{0,9}[23]?"
-_CELL = re.compile(rf"([+-]?)({_BEFORE})?([+-]?(?:\d[\d.,'’\s]*)?\d[.,]?(?:[eE][+-]?\d+)?|[.,]\d+)({_AFTER})?")
+_NUMBER = r"[+-]?(?:\d[\d.,'’\s]*)?\d[.,]?(?:[eE][+-]?\d+)?|[.,]\d+"
+_CELL = rf"^([+-]?)({_BEFORE})?({_NUMBER})({_AFTER})?$"
 _NEARLY = 0.9  # share of cells: others may be mistakes, which are named
 _LEAST = 3  # cells with a unit of letters: one of "2A" may be a name
 
@@ -32,7 +33,8 @@ class Unit(NamedTuple):
     @property
     def label(self) -> str:
         """The name of the column with its unit, as units in a header are written."""
-        return self.header if self.name in self.header else f"{self.header} [{self.name}]"
+        there = re.search(rf"(?<!\w){re.escape(self.name)}(?!\w)", self.header)
+        return self.header if there else f"{self.header} [{self.name}]"
 
     def write(self, number: str) -> str:
         """A number as the column has it."""
@@ -43,7 +45,7 @@ def read_unit(name: str, text: pd.Series) -> Unit | None:
     """The unit in most cells of a column, or None; of dates and durations there is none."""
     known = text.dropna()
     few = known.iloc[:: max(len(known) // 100, 1)]
-    parts = few.str.extract(f"^(?:{_CELL.pattern})$")[[1, 3]].fillna("").apply("\n".join, axis=1)
+    parts = few.str.extract(_CELL)[[1, 3]].fillna("").apply("\n".join, axis=1)
     most = parts[parts != "\n"].value_counts()
     if most.empty:
         return None
@@ -57,8 +59,6 @@ def read_unit(name: str, text: pd.Series) -> Unit | None:
 
 def bare(text: pd.Series, unit: Unit) -> pd.Series:
     """The numbers of cells with this unit, missing in other cells."""
-    parts = text.str.extract(f"^(?:{_CELL.pattern})$")
-    same = (parts[1].fillna("").str.strip() == unit.before.strip()) & (
-        parts[3].fillna("").str.strip() == unit.after.strip()
-    )
-    return (parts[0] + parts[2]).where(same)
+    parts = text.str.extract(_CELL).fillna("")
+    same = (parts[1].str.strip() == unit.before.strip()) & (parts[3].str.strip() == unit.after.strip())
+    return (parts[0] + parts[2]).where(same & (parts[2] != ""))
