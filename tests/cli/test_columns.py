@@ -212,6 +212,14 @@ def test_numbers_that_are_usual_for_nothing_may_be_near_and_many(read):
         assert read("v\n" + "\n".join(steps) + "\n").remarks == ()
 
 
+def test_a_comma_in_what_is_missing_may_be_a_decimal_sign(read):
+    cells = ["9", "-99,9", "-99", "1,5", "2,5"]
+    for missing, gone in ((["-99,9"], [1]), (["-99.9"], [1]), (["-99,9", "-99"], [1, 2]), (["9,-99"], [0, 2])):
+        found = read("t;v\n" + "".join(f"{k};{cell}\n" for k, cell in enumerate(cells)), missing=missing)
+        assert np.flatnonzero(found.values["v"].isna()).tolist() == gone
+        assert np.flatnonzero(found.empty["v"]).tolist() == gone
+
+
 @pytest.mark.slow
 def test_cells_that_stand_for_nothing_are_filled_by_name(tmp_path, capsys):
     values = np.sin(np.arange(60) / 4)

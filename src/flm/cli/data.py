@@ -29,8 +29,7 @@ def _read(
     """The table in a file; a line says what was assumed in reading it."""
     from flm.cli.tables import read_file
 
-    words = [word.strip() for text in missing or () for word in text.split(",")]
-    found = read_file(path, day_first=day_first, formats=formats, missing=words)
+    found = read_file(path, day_first=day_first, formats=formats, missing=missing or ())
     if found.assumed:
         remark(f"{found.name} was read with {', '.join(found.assumed)}.")
     for sentence in found.remarks:

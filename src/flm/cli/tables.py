@@ -123,7 +123,7 @@ def read_file(
     """The table in a CSV file of any dialect, or in a Parquet file, with its columns as `read_column` reads them.
 
     Where day and month could be either, `day_first` says which, else the `formats` of dates that a model was fitted to.
-    Cells in `missing`, and numbers equal to one of them, are taken as empty.
+    Cells in `missing` ("a", or "a,b" where no cell is that), and numbers equal to one of them, are taken as empty.
     """
     path = Path(path)
     if not path.is_file():
@@ -137,6 +137,8 @@ def read_file(
     else:
         found = read_layout(path)
         raw = found.cells
+    there = {text for text in missing if (found.cells == text).to_numpy().any()}  # -99,9 may be one number
+    missing = [word.strip() for text in missing for word in ([text] if text in there else text.split(","))]
     nothing = found.cells.apply(lambda cells: cells.str.strip().isin(missing))
     raw = raw.mask(nothing) if missing else raw
     texts = {str(name): as_text(cells) for name, cells in raw.items() if cells.dtype.kind not in "iufbmM"}

@@ -9,6 +9,7 @@ import pandas as pd
 
 from flm.cli import clocks
 
+_LONGEST = 40  # letters of a number with its unit
 _CODES = "CHF|EUR|USD|GBP|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|CAD|AUD"
 _BEFORE = rf"(?:{_CODES}|[A-Z]{{0,2}}[$€£¥₹]|kr\.?|Rs\.?)\s?"
 _AFTER = r"\s?(?:[^\W\d_]|[%‰°$€£¥₹])[^\s\d,;]{0,9}[23]?"
@@ -45,6 +46,8 @@ def read_unit(name: str, text: pd.Series) -> Unit | None:
     """The unit in most cells of a column, or None; of dates and durations there is none."""
     known = text.dropna()
     few = known.iloc[:: max(len(known) // 100, 1)]
+    if few.str.len().max() > _LONGEST:
+        return None
     parts = few.str.extract(_CELL)[[1, 3]].fillna("").apply("\n".join, axis=1)
     most = parts[parts != "\n"].value_counts()
     if most.empty:
