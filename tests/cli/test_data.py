@@ -174,7 +174,17 @@ def test_a_table_without_a_clock_is_said(tmp_path, capsys):
     lines = [f"{k % 24},{'' if k % 9 == 4 else round(np.sin(k / 4), 4)}" for k in range(60)]
     (tmp_path / "a.csv").write_text("hour,v\n" + "\n".join(lines) + "\n")
     assert run(["impute", str(tmp_path / "a.csv"), "--out", str(tmp_path / "b.csv")]) == 0
-    assert "no column is the clock: rows are taken as equal steps of time." in capsys.readouterr().err
+    told = "no column is the clock: rows are taken as equal steps of time. --time names a clock."
+    assert told in capsys.readouterr().err
+    (tmp_path / "a.csv").write_text("no,hour,v\n" + "".join(f"{k},{line}\n" for k, line in enumerate(lines)))
+    assert run(["impute", str(tmp_path / "a.csv"), "--out", str(tmp_path / "b.csv")]) == 0
+    assert "equal steps of time. --time 'no' names a clock." in capsys.readouterr().err
+    spans = [f"2024-01-01 {k // 6:02d}:{k % 6}0,2024-01-01 {k // 6:02d}:{k % 6}9" for k in range(60)]
+    (tmp_path / "a.csv").write_text(
+        "from,to,v\n" + "".join(f"{s},{k.split(',')[1]}\n" for s, k in zip(spans, lines, strict=True))
+    )
+    assert run(["impute", str(tmp_path / "a.csv"), "--out", str(tmp_path / "b.csv")]) == 0
+    assert "the clock is 'from'." in capsys.readouterr().err
     (tmp_path / "a.csv").write_text("t,v\n0,1\n,\n2,3\n3,4\n,5\n")
     assert run(["impute", str(tmp_path / "a.csv"), "--time", "t", "--out", str(tmp_path / "b.csv")]) == 2
     assert capsys.readouterr().err.endswith("column 't' is empty; remove the row.\n")

@@ -114,7 +114,7 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch, cap
         ),
         ("c,v\na,1\nb,2\nc,3\n", "--target v --time c", "line 2: column 'c' must be a number, a date or a duration; got 'a'."),
         ("t,v\n0,1.5\n1,(0.5)\n2,(2)\n", "--target v", "of one form; got '1.5' and, in line 3, '(0.5)'."),
-        ("t,v\n0,5 m\n1,6 m\n2,7 m\n", "--target v", "line 2: column 'v' must be a number, a date or a duration; got '5 m'."),
+        ("t,v\n0,5 m\n1,6 kg\n2,7 s\n", "--target v", "of one form; got '5 m' and, in line 3, '6 kg'."),
     ],
 )  # fmt: skip
 def test_what_cannot_be_fitted_is_one_sentence(content, arguments, message, tmp_path, capsys):
@@ -151,3 +151,49 @@ def test_a_word_comes_before_a_beginning(read):
 def test_empty_lines_of_a_single_column_are_holes(read):
     assert read("v\n1\n\n3\n\n\n6\n\n").values["v"].isna().tolist() == [False, True, False, True, True, False]
     assert len(read("t,v\n0,1\n\n2,3\n").values) == 2
+
+
+def test_names_below_those_of_groups_are_joined(read):
+    found = read(
+        ",North,,South,\ndate,temp,rain,temp,rain\n" + "".join(f"2024-01-{k:02d},{k},1,{k},2\n" for k in range(1, 9))
+    )
+    assert list(found.cells) == ["date", "North temp", "North rain", "South temp", "South rain"]
+    assert found.assumed[0] == "names from a second header line"
+
+
+DAYS = "".join(f"2024-01-{k:02d};{k};{k}\n" for k in range(1, 12))
+
+
+@pytest.mark.parametrize(
+    ("above", "lines"),
+    [
+        ("Report;;\n", 1),
+        ("Report;;\n;;\nStation;Berne;\n\n", 4),
+        ("latitude;longitude;height;zone\n47;7;540;GMT\n\n", 3),
+        ("# made by hand\n# on a day\n", 2),
+    ],
+)
+def test_titles_and_tables_above_a_table_are_skipped(above, lines, read):
+    found = read(f"{above}day;rain;wind\n{DAYS}")
+    assert list(found.cells) == ["day", "rain", "wind"]
+    assert found.assumed[1] == f"{lines} line{'s' * (lines > 1)} above the header skipped"
+
+
+def test_empty_lines_do_not_begin_a_table(read):
+    assert len(read(f"day;rain;wind\n2023-12-31;0;0\n\n{DAYS}").cells) == 12
+
+
+def test_names_behind_a_hash_are_names(read):
+    assert list(read("# a title of five words\n# t   v\n  0   1\n  1   2\n  2  5\n 3 5\n").cells) == ["t", "v"]
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        ("<!DOCTYPE html>\n<p>Not found, sorry</p>\n", "HTML or XML"),
+        ('[{"t": 1, "v": 2},\n{"t": 2, "v": 3}]\n', "JSON"),
+    ],
+)
+def test_what_is_no_table_is_named(content, kind, read):
+    with pytest.raises(ValueError, match=rf"a\.csv must be a CSV file; got {kind}, .*\. Save the table as CSV\."):
+        read(content)

@@ -14,15 +14,39 @@ from flm.wording import InputError
 QUARTERS = "%YQ%q"  # as pandas names them
 _DAYS = ("%d.%m.%Y", "%Y/%m/%d", "%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d-%b-%Y", "%d %b %Y", "%b %d, %Y")
 _DAYS += ("%d %B %Y", "%B %d, %Y", "%d.%m.%y", "%m/%d/%y", "%d/%m/%y", "%m/%Y")
-_MONTHS = ("%b %Y", "%B %Y", "%G-W%V-%u")  # of a week, its Monday
+_DAYS += ("%d-%b-%y", "%d%b%Y", "%b %d %Y", "%Y-%b-%d")
+_MONTHS = ("%b %Y", "%B %Y", "%b-%y", "%b-%Y", "%Y %b", "%Y-%b", "%G-W%V-%u")  # of a week, its Monday
+_DIGITS = ("%Y%m%d", "%Y%m%d%H", "%Y%m%d%H%M", "%Y%m%d%H%M%S")
 _PARTS = {"%d": "day", "%m": "month", "%b": "month", "%B": "month", "%Y": "year", "%y": "year"}
 _KNOWN = {"%Y%m": "dates yearmonth", "%G-W%V-%u": "weeks, by their Mondays", QUARTERS: "quarters, by their first days"}
 _TIMES = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
-_FORMATS = ("ISO8601", "%Y%m%d", *map("".join, itertools.product(_DAYS, _TIMES)), *_MONTHS)
+_FORMATS = ("ISO8601", *_DIGITS, *map("".join, itertools.product(_DAYS, _TIMES)), *_MONTHS)
+_MIDNIGHT = r"^([^:]*\d[ T])24:00(?=:00|$|\D)"  # the end of a day
+_TIME = r"\d?\d:\d\d(?::\d\d)?"
+RANGE = rf"^(?P<start>.* {_TIME}) ?[-–] ?\S+ {_TIME}$"  # 01.01.2024 07:00 - 01.01.2024 08:00
+_REWRITTEN = {  # how some write dates, and how these are read
+    RANGE: r"\g<start>",
+    r"(:\d\d),(\d+)$": r"\1.\2",
+    _MIDNIGHT: r"\g<1>00:00",
+    r"(?<=\d)\s?(?:UTC|GMT)$": "+00:00",
+    r"^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,?\s+": "",
+    r"(?<=\d)(?:st|nd|rd|th)\b": "",
+    r"^(\d{4})-?W(\d\d?)$": r"\1-W\2-1",
+    r"^K?W ?(\d\d?)[ /-](\d{4})$": r"\2-W\1-1",
+    r"^(\d{4})[ -]?M(\d\d?)$": r"\1-\2-01",
+    r"^Q([1-4])[ /-](\d{4})$": r"\2Q\1",
+    r"^(\d{4})[ -]?Q([1-4])$": lambda found: f"{found[1]}-{3 * int(found[2]) - 2:02d}-01",
+}
+_COUNTS = {  # names, smallest and largest number, beginning, unit; the days of astronomers (MJD) are more than Excel's until 2036
+    "days as Excel counts": ("date|datum|timestamp", 30_000, 50_000, "1899-12-30", "D"),
+    "seconds since 1970": ("date|time|unix|epoch|ts", 8e8, 3e9, "1970-01-01", "s"),
+    "milliseconds since 1970": ("date|time|unix|epoch|ts", 8e11, 3e12, "1970-01-01", "ms"),
+}
 _ZONE = r":\d\d(?:\.\d+)?\s?(Z|[+-]\d\d(?::?\d\d)?)$"
 _SPAN = r"\d+(?:\.\d+)? ?(?:d|days?|h|hr|hours?|min|minutes?|s|sec|seconds?|ms)"
 _DURATION = re.compile(rf"[+-]?(?:(?:\d+ days? [+-]?)?\d+:\d\d(?::\d\d(?:\.\d+)?)?|{_SPAN}(?: {_SPAN})*)")
-HOURS = r"\d{1,2}[:.]\d\d([:.]\d\d(\.\d+)?)?"  # of a day, where the date is in another column
+_HALVES = r"(\d{1,2})(?::(\d\d))?(?::(\d\d))? ?([AaPp])[Mm]"  # 7 AM, 07:00 pm
+HOURS = rf"\d{{1,2}}(?:[:.h]\d\d([:.]\d\d(\.\d+)?)?| ?h)|{_HALVES}"  # of a day, where the date is in another column
 
 DATE = r"\d{1,4}[-./]\d{1,2}([-./]\d{1,4}([T ]\d.*)?)?|\d{1,2}:\d\d(:\d\d)?"  # 2024-01-31, 31.1.24 12:00, 1:30
 MOSTLY = 0.5  # share of cells: a column with more numbers or dates than this was meant to be such
@@ -42,14 +66,16 @@ def read_dates(text: pd.Series, place: Callable[[int], str], day_first: bool | N
     least from each other (months of 28 to 31 days differ less than days of January in several years).
     """
     quarterly = text.str.fullmatch(r"\d{4}[ -]?Q[1-4]|Q[1-4][ /-]\d{4}", na=False).any()
-    text = _usual(text)
     known = text.dropna()
-    few = known.iloc[:: max(len(known) // 100, 1)]
+    few = _usual(known.iloc[:: max(len(known) // 100, 1)])
     shares = {form: _dates(few, form).notna().mean() for form in _FORMATS}
     best = max(shares.values())
     if best <= MOSTLY:
         return None
-    read = {form: _dates(text, form) for form, share in shares.items() if share == best}
+    midnight = text.str.match(_MIDNIGHT, na=False).astype(int) * pd.Timedelta(1, "D")
+    text = _usual(text)
+    known = text.dropna()
+    read = {form: _dates(text, form) + midnight for form, share in shares.items() if share == best}
     most = max(dates.notna().sum() for dates in read.values())
     if most <= MOSTLY * len(known):
         return None
@@ -82,15 +108,16 @@ def other_order(text: pd.Series, form: str) -> bool | None:
     swapped = form.translate(str.maketrans("dm", "md"))
     if day_comes_first(form) is None:
         return False
-    other = _dates(text.dropna(), swapped)
-    return None if other.equals(_dates(text.dropna(), form)) else bool(other.notna().all())
+    text = _usual(text.dropna())
+    other = _dates(text, swapped)
+    return None if other.equals(_dates(text, form)) else bool(other.notna().all())
 
 
 def words(form: str, zone: str, several: bool) -> str:
     """ "dates day/month/year in UTC"."""
     if form in _KNOWN:
         return _KNOWN[form]
-    day = next((day for day in (*_DAYS[::-1], *_MONTHS) if form.startswith(day)), "%Y-%m-%d")
+    day = next((day for day in (*_DAYS[::-1], *_MONTHS[::-1]) if form.startswith(day)), "%Y-%m-%d")
     told = re.sub("%.", lambda part: _PARTS[part[0]], day)
     if not zone:
         return f"dates {told}"
@@ -103,7 +130,10 @@ def offsets(cells: pd.Series) -> int:
 
 
 def read_months(text: pd.Series) -> pd.Series | None:
-    """Cells such as 201901 as months, or None: all have a month, and they run one way."""
+    """Cells such as 201901 or 01.2019 as months, or None: all have a month, and they run one way."""
+    if not text.dropna().iloc[:1].str.fullmatch(r"\d{6}|\d\d\.\d{4}").all():
+        return None
+    text = text.str.replace(r"^(\d\d)\.(\d{4})$", r"\2\1", regex=True)
     known = text.dropna()
     if len(known) < 3 or not known.str.fullmatch(r"(1[89]|2[01])\d\d(0[1-9]|1[0-2])").all():
         return None
@@ -113,10 +143,14 @@ def read_months(text: pd.Series) -> pd.Series | None:
 
 
 def read_durations(text: pd.Series) -> pd.Series | None:
-    """Cells as durations, or None: 1:30 (hours, minutes), 1:30:00, 2 days 1:30:00, 12 h, 90 min, 1 d 2 h; not "5 m" or 2:4."""
+    """Cells as durations, or None: 1:30 (of hours), 1:30:00, 2 days 1:30:00, 12 h, 90 min, 1 d 2 h, 7 AM; not "5 m" or 2:4."""
     known = text.dropna()
-    if known.str.fullmatch(r"\d\d?\.[0-5]\d\.[0-5]\d").all() and known.str.contains(".00.", regex=False).any():
-        text, known = (cells.str.replace(".", ":") for cells in (text, known))  # 18.00.00, and no date
+    points = known.str.fullmatch(r"\d\d?\.[0-5]\d\.[0-5]\d").all() and known.str.contains(".00.", regex=False).any()
+    if points or known.str.fullmatch(r"\d\d?h[0-5]\d").all():  # 18.00.00, and no date; 18h00
+        text, known = (cells.str.replace("[.h]", ":", regex=True) for cells in (text, known))
+    if known.str.fullmatch(_HALVES).all():
+        hour = lambda found: f"{int(found[1]) % 12 + 12 * (found[4] in 'Pp')}:{found[2] or '00'}:{found[3] or '00'}"
+        text, known = (cells.str.replace(_HALVES, hour, regex=True) for cells in (text, known))
     if known.map(_DURATION.fullmatch).isna().any():
         return None
     whole = text.where(text.str.count(":") != 1, text + ":00").str.replace(r"(?<=\d) ?d\b", " days", regex=True)
@@ -124,15 +158,25 @@ def read_durations(text: pd.Series) -> pd.Series | None:
     return spans if spans.notna().sum() == len(known) else None
 
 
+def read_counts(name: str, values: pd.Series, known: str | None) -> tuple[pd.Series, str] | None:
+    """Numbers as dates, with words for what they count, or None: those that run one way in a column of such a name.
+
+    Where the words are `known`, as a model keeps them, they decide.
+    """
+    one_way = values.is_monotonic_increasing or values.is_monotonic_decreasing
+    for words, (names, least, most, origin, unit) in _COUNTS.items():
+        named = one_way and re.match(names, name, re.IGNORECASE) and values.between(least, most).all()
+        if named if known is None else words == known:
+            spans = pd.Series(pd.to_timedelta(values, unit=unit), index=values.index)
+            return pd.Timestamp(origin) + spans.dt.round("ms" if unit == "ms" else "s"), words
+    return None
+
+
 def _usual(text: pd.Series) -> pd.Series:
-    """Cells with zones as offsets, quarters as their first months and weeks as their Mondays."""
-    known = text.dropna()
-    if known.str.contains(r"(?:UTC|GMT)$|W\d|Q\d|\dQ", regex=True).any():
-        text = text.str.replace(r"(?<=\d)\s?(?:UTC|GMT)$", "+00:00", regex=True)
-        text = text.str.replace(r"^(\d{4})-?W(\d\d)$", r"\1-W\2-1", regex=True)
-        text = text.str.replace(r"^Q([1-4])[ /-](\d{4})$", r"\2Q\1", regex=True)
-        month = lambda found: f"{found[1]}-{3 * int(found[2]) - 2:02d}-01"
-        text = text.str.replace(r"^(\d{4})[ -]?Q([1-4])$", month, regex=True)
+    """Cells with zones as offsets, 24:00 as 00:00, ranges as their starts, quarters as their first months, weeks as Mondays."""
+    if text.str.contains(r"[A-SU-Ya-z–]|24:00|\d - ?\d|:\d\d,\d", na=False).any():
+        for written, usual in _REWRITTEN.items():
+            text = text.str.replace(written, usual, regex=True)
     return text
 
 

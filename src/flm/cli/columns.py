@@ -14,6 +14,8 @@ from flm.cli.clocks import MOSTLY
 from flm.wording import InputError
 
 EMPTY = {"", "nan", "na", "n/a", "n.a.", "#n/a", "<na>", "nat", "null", "none", "?", ".", "-", "--", "---", "missing"}
+EMPTY |= {"..", ":"}  # of the World Bank and of Eurostat
+_SENTINEL = re.compile(r"-9{2,}(\.9+)?|9{3,}(\.9+)?|-?9{3,}0|-[1-9]00+|-32768")  # as loggers write what is missing
 _LONGEST = 40  # letters of a date
 _NO_NUMBER = re.compile(r"\d+[-:/]")  # 2024-01-31, 1:30
 _GROUPS = {" ": "spaces", "\u00a0": "spaces", "\u202f": "spaces", "'": "apostrophes", "’": "apostrophes"}
@@ -90,7 +92,7 @@ def read_column(cells: pd.Series, decimal: str, place: Callable[[int], str], day
     clock = _clock(text, place, day_first) if is_first else None
     if clock is not None and clock.kind != "mixed":
         return clock
-    compact = len(known) > 2 and known.str.fullmatch(r"(1\d|2[0-2])\d\d[01]\d[0-3]\d").all()
+    compact = len(known) > 2 and known.str.fullmatch(r"(1\d|2[0-2])\d\d[01]\d[0-3]\d([0-2]\d([0-5]\d){0,2})?").all()
     if compact and (clock := _clock(text, place, day_first)) is not None and clock.kind == "date":
         return clock
     if (months := clocks.read_months(text)) is not None:
@@ -137,6 +139,7 @@ def _clock(text: pd.Series, place: Callable[[int], str], day_first: bool | None)
     dates, form = found
     kind = "date" if dates.notna().sum() == text.notna().sum() else "mixed"
     told = clocks.words(form, str(dates.dt.tz or ""), clocks.offsets(text.dropna()) > 1)
+    told += ", by their beginnings" * bool(text.str.match(clocks.RANGE, na=False).any())
     other = clocks.other_order(text, form) if kind == "date" else False
     if other and day_first is None:
         told += f" (days and months could change places: --{'month' if clocks.day_comes_first(form) else 'day'}-first)"
@@ -144,12 +147,13 @@ def _clock(text: pd.Series, place: Callable[[int], str], day_first: bool | None)
 
 
 def sentinel(values: pd.Series) -> tuple[float, int] | None:
-    """A number that comes again and again, far outside of all others, such as -999, and how often."""
+    """A number that comes again and again, outside of all others, such as -999, and how often."""
     known = values.to_numpy(float)
     known = known[np.isfinite(known)]
     for far in (known.min(initial=np.inf), known.max(initial=-np.inf)):
         rest = known[known != far]
-        count = len(known) - len(rest)
-        if 1 < count < len(rest) > 7 and 0 < 5 * np.ptp(rest) < np.abs(rest - far).min():
+        count, usual = len(known) - len(rest), bool(_SENTINEL.fullmatch(f"{far:.10g}"))
+        apart = (0.1 if usual else 5) * np.ptp(rest) if len(rest) > 7 else np.inf
+        if count > 1 and (usual or count < len(rest)) and 0 < apart < np.abs(rest - far).min():
             return float(far), count
     return None

@@ -18,14 +18,18 @@ if TYPE_CHECKING:
 Table = Annotated[Path, typer.Argument(metavar="FILE.csv", help="A CSV file with a header, or a Parquet file.")]
 _ORDER = "Read 05/02/2024 as 5 February, or as May 2; else as the clock runs most evenly."
 DayFirst = Annotated[bool | None, typer.Option("--day-first/--month-first", help=_ORDER)]
+_NOTHING = "What stands for nothing, a text or a number such as -200; a,b,c or once for each."
+Missing = Annotated[list[str] | None, typer.Option(help=_NOTHING)]
 LEAST = 3  # rows of a fit: two points are on a line, whatever they are
 
 
-def _read(path: Path, day_first: bool | None, formats: dict[str, str] | None = None) -> FileTable:
+def _read(
+    path: Path, day_first: bool | None, missing: list[str] | None, formats: dict[str, str] | None = None
+) -> FileTable:
     """The table in a file; a line says what was assumed in reading it."""
     from flm.cli.tables import read_file
 
-    found = read_file(path, day_first=day_first, formats=formats)
+    found = read_file(path, day_first=day_first, formats=formats, missing=missing or ())
     if found.assumed:
         remark(f"{found.name} was read with {', '.join(found.assumed)}.")
     for sentence in found.remarks:
@@ -48,6 +52,7 @@ def fit(
     features: Annotated[str | None, typer.Option(help="Columns to explain it by, a,b,c; else all others.")] = None,
     time: Annotated[str | None, typer.Option(help="The clock: the only feature, unless --features.")] = None,
     subnets: Annotated[int | None, typer.Option(help="Number of frequency vectors; else by evidence.")] = None,
+    missing: Missing = None,
     day_first: DayFirst = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for model, values, figure, page.")] = None,
 ) -> None:
@@ -67,7 +72,7 @@ def fit(
 
     with watching(table.name) as listen:
         listen(Progress("reading", share=0.0))
-        found = _read(table, day_first)
+        found = _read(table, day_first, missing)
         (goal,) = found.match([target], "--target")
         names = found.match([time], "--time") if time is not None else []
         names += [name for name in found.match(features or [], "--features") if name not in names]
@@ -109,6 +114,7 @@ def impute(
     window: Annotated[int | None, typer.Option(help="Samples per window of the coupled model.")] = None,
     columns: Annotated[str | None, typer.Option(help="Columns to fill, a,b,c; all of numbers by default.")] = None,
     deviations: Annotated[bool, typer.Option("--deviations", help="Add columns of standard deviations.")] = False,
+    missing: Missing = None,
     day_first: DayFirst = None,
 ) -> None:
     """Fill the holes of a table over time.
@@ -126,13 +132,20 @@ def impute(
 
     with watching(table.name) as listen:
         listen(Progress("reading", share=0.0))
-        found = _read(table, day_first)
-        dates = found.of_kind("date", "duration")
-        head = found.match([time], "--time") if time is not None else dates if len(dates) == 1 else []
+        found = _read(table, day_first, missing)
+        dates = found.of_kind("date") or found.of_kind("duration")
+        steps = {name: found.values[name].diff().iloc[1:] for name in [*dates, *found.of_kind("number")]}
+        steady = [name for name in steps if (steps[name] > 0 * steps[name]).all()]
+        own = dates if len(dates) == 1 else [name for name in dates if name in steady][:1]
+        head = found.match([time], "--time") if time is not None else own
         if time is None and head:
             remark(f"the clock is {head[0]!r}.")
+        if head and (again := int(found.values[head[0]].duplicated().sum())):
+            remedy = "Give a file for each series, if several stand below each other, or name a clock with --time."
+            remark(f"{again:,} of {len(found.cells):,} rows have a time of {head[0]!r} that another row has. {remedy}")
         if not head:
-            remark("no column is the clock: rows are taken as equal steps of time. --time names a clock.")
+            remedy = f"--time {' or '.join(map(repr, steady[:3]))}".strip() + " names a clock."
+            remark(f"no column is the clock: rows are taken as equal steps of time. {remedy}")
         if columns is None:
             names = _chosen(found, ("number", "mixed"), head, "of text, of dates, of row numbers")
         else:
@@ -146,7 +159,7 @@ def impute(
         values, std = (np.asarray(part)[:, len(head) :].astype(float) for part in imputation)
         holes, cells = X[names].isna().to_numpy(), found.cells.copy()
         for j, name in enumerate(names):
-            cells.loc[cells.index[holes[:, j]], name] = [found.number(v) for v in values[holes[:, j], j]]
+            cells.loc[cells.index[holes[:, j]], name] = [found.number(v, column=name) for v in values[holes[:, j], j]]
         for j, name in enumerate(names if deviations else ()):
             cells[f"{name}_standard_deviation"] = [found.number(v, 6) for v in std[:, j]]
         if not out.suffix:
@@ -167,6 +180,7 @@ def impute(
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL.safetensors", help="A model, solution or fitted estimator.")],
     table: Table,
+    missing: Missing = None,
     day_first: DayFirst = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write a CSV file instead of printing.")] = None,
 ) -> None:
@@ -179,26 +193,29 @@ def predict(
     import numpy as np
 
     import flm
+    from flm.cli.joint import BESIDE
     from flm.results import Progress
 
     with watching(table.name) as listen:
         listen(Progress("reading", share=0.0))
         found = flm.load(model)
         clocks = {f.name: f for f in getattr(getattr(found, "_state", None), "features", ()) if f.kind == "date"}
-        points = _read(table, day_first, {name: clock.written for name, clock in clocks.items() if clock.written})
+        written = {name: clock.written for name, clock in clocks.items() if clock.written}
+        points = _read(table, day_first, missing, written)
         inputs = getattr(found, "input_names_", getattr(found, "axes", None)) or points.of_kind("number")
         names = points.match(inputs, "inputs of the model", whole=True)
-        X = points.checked(names, text=True).set_axis(list(inputs), axis=1)
+        X, apart = points.checked(names, text=True).set_axis(list(inputs), axis=1), []
         for asked, name in zip(inputs, names, strict=True):
             if asked != name:
                 remark(f"the input {asked!r} of the model was read from column {name!r}.")
             if asked not in clocks:
                 continue
-            zone, (_, _, hour) = clocks[asked].zone, clocks[asked].written.partition(" + ")
-            if hour and hour not in points.cells and X[asked].dtype.kind == "M" and not X[asked].dt.hour.any():
-                raise InputError(
-                    f"{points.name} must have the hours of {asked!r} in {hour!r}, as was fitted; got none."
-                )
+            zone, beside = clocks[asked].zone, clocks[asked].written.split(BESIDE)[1:]
+            alone = BESIDE not in points.values.attrs["formats"].get(name, "")
+            if beside and alone and not (X[asked].dtype.kind == "M" and X[asked].dt.hour.any()):
+                rule = f"{', '.join(map(repr, beside))} beside {name!r} in every row"
+                raise InputError(f"{points.name} must have {rule}, as was fitted; got none.")
+            apart += [part for part in beside if part in points.cells and part not in names]
             if zone and X[asked].dtype.kind == "M" and not X[asked].dt.tz:
                 remark(f"the dates of {name!r} have no time zone and were taken in {zone}, as those of the fit.")
         listen(Progress("evaluating", share=0.3))
@@ -215,7 +232,7 @@ def predict(
             outside = 0 if domain is None else int(np.sum(~domain.contains(numbers)))
         else:
             raise InputError(f"`MODEL` must be something that can be evaluated; got a {type(found).__name__}.")
-        cells = points.cells.loc[:, names].copy()
+        cells = points.cells.loc[:, [*names, *apart]].copy()
         for name, values in columns.items():
             cells[name] = [points.number(v, 17 if out else 10) for v in np.asarray(values, float)]
         if out is not None:

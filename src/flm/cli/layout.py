@@ -6,6 +6,7 @@ import contextlib
 import csv
 import gzip
 import io
+import itertools
 import re
 from collections import Counter
 from pathlib import Path
@@ -15,7 +16,7 @@ import pandas as pd
 
 from flm.cli.clocks import DATE, MOSTLY
 from flm.cli.columns import EMPTY
-from flm.wording import InputError, short
+from flm.wording import InputError, counted, short
 
 _DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas", r"\s+": "spaces"}
 _LOOK = 200  # lines that are read to find the layout
@@ -36,14 +37,18 @@ class Layout(NamedTuple):
 def read_layout(path: Path) -> Layout:
     """Header and cells: the delimiter is the one under which most lines have equally many cells; lines above are skipped."""
     name, (text, encoding) = path.name, _decoded(path)
+    if other := re.match(r"\s*(?:<[!?a-zA-Z]|[\[{]\s*[\[{\"])", text):
+        kind = "HTML or XML" if "<" in other[0] else "JSON"
+        raise InputError(f"{name} must be a CSV file; got {kind}, {short(text[:60])}. Save the table as CSV.")
+    text = re.sub("(?m)^# +", "#", text)  # "# x y" has two names
     first = re.match(r"sep=([;,|\t])[;,]*\n", text)  # Excel's way to name the delimiter
     text = "\n" * bool(first) + text[first.end() if first else 0 :]
     lines = text.split("\n", _LOOK)[:_LOOK]
     cells = lambda line, sign: next(csv.reader([line], delimiter=sign, skipinitialspace=True))
     width = lambda line, sign: len(line.split() if sign == r"\s+" or not line.strip() else cells(line, sign))
     counts = {sign: [width(line, sign) for line in lines] for sign in _DELIMITERS}
-    most = lambda widths: max(Counter(filter(None, widths)).items(), key=lambda c: c[::-1], default=(0, 0))
-    usual = {sign: most(widths) for sign, widths in counts.items()}  # (cells, number of lines with so many)
+    common = lambda widths: max(Counter(filter(None, widths)).items(), key=lambda c: c[::-1], default=(0, 0))
+    usual = {sign: common(widths) for sign, widths in counts.items()}  # (cells, number of lines with so many)
     full = sum(bool(line.strip()) for line in lines)
     fitting = [
         sign for sign, (width, _) in usual.items() if width > 1 and not (sign == r"\s+" and _is_one(lines, width))
@@ -53,7 +58,9 @@ def read_layout(path: Path) -> Layout:
     widths = counts[delimiter]
     # Where few lines look alike, the first one is the header; a line that is too long is then reported with its number.
     least = usual[delimiter][0] if full > 4 else 1
-    header = next((i for i, width in enumerate(widths) if width >= least and width), None)
+    begin = _first(lines, [[] if delimiter == r"\s+" or not line.strip() else cells(line, delimiter) for line in lines])
+    most = least if delimiter == r"\s+" and full > 4 else max(widths)  # a sentence above a table has many words
+    header = next((i for i, width in enumerate(widths) if i >= begin and least <= width <= most and width), None)
     if header is None:
         raise InputError(f"{name} must have a header and at least one row; got {full} lines.")
     plain = {"dtype": str, "keep_default_na": False, "skip_blank_lines": False, "skipinitialspace": True}
@@ -80,16 +87,28 @@ def read_layout(path: Path) -> Layout:
         had = int((found.loc[line] != "").sum())
         told = f"{name}, line {line} must have {found.shape[1]} cells, as other lines; got {had}."
         raise InputError(f"{told} An empty cell cannot be seen between spaces: write NA in it.")
-    frame, has_units = _header(name, found)
+    frame, second = _header(name, found)
     assumed = {
         _DELIMITERS[delimiter]: delimiter != ",",
         {"cp1252": "Latin-1"}.get(encoding, encoding): encoding != "utf-8-sig",
-        f"{header - bool(first)} lines above the header skipped": header > bool(first),
-        "units from a second header line": has_units,
+        f"{counted(header - bool(first), 'line')} above the header skipped": header > bool(first),
+        f"{second} from a second header line": second != "",
         f"the first column, which has no name, as {UNNAMED!r}": UNNAMED in frame and found.iloc[0, 0] == "",
     }
     told = tuple(words for words, holds in assumed.items() if holds)
     return Layout(frame, delimiter, encoding.removesuffix("-sig"), told)
+
+
+def _first(lines: list[str], rows: list[list[str]]) -> int:
+    """The line at which a header may begin: below titles ("Report;;;"), and below a short table that an empty line sets off."""
+    empty = [i for i, line in enumerate(lines) if not line.strip()]
+    for above, end in itertools.pairwise([*empty, len(lines)]):
+        if end - above - 1 > len(lines) / 2 and not any(re.match(_VALUE, cell) for cell in rows[above + 1]):
+            return above + 1
+    filled = [sum(map(bool, row)) for row in rows]
+    usual = Counter(filled).most_common(1)[0][0]
+    is_title = [n < min(3, usual, len(row)) and not any(row[n:]) for n, row in zip(filled, rows, strict=True)]
+    return next((i for i, row in enumerate(rows) if row and not is_title[i]), 0)
 
 
 def _is_one(lines: list[str], width: int) -> bool:
@@ -121,8 +140,9 @@ def _decoded(path: Path) -> tuple[str, str]:
     raise InputError(f"{path.name} must be text in UTF-8, UTF-16 or Latin-1; got neither. Save it as UTF-8.")
 
 
-def _header(name: str, found: pd.DataFrame) -> tuple[pd.DataFrame, bool]:
-    """The rows under the names of their columns; a second line with units, if there is one, joins the names: "wind [m/s]"."""
+def _header(name: str, found: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """The rows under the names of their columns, and what a second line has, if there is one: names below those of groups, or
+    units, which join the names: "wind [m/s]"."""
     first, body = found.iloc[0].str.strip().str.lstrip("#").str.strip(), found.iloc[1:]
     line = found.index[0]
     named = first[first != ""] if first.iloc[0] else first  # an index of pandas has no name
@@ -130,6 +150,11 @@ def _header(name: str, found: pd.DataFrame) -> tuple[pd.DataFrame, bool]:
     if (numbers | named.str.fullmatch(DATE)).all():
         got = "numbers" if numbers.all() else f"dates or numbers ({short(first.iloc[0])})"
         raise InputError(f"{name} must have the names of its columns in line {line}; got {got}. Write a header.")
+    second = body.iloc[0].str.strip()
+    grouped = (first.iloc[1:] == "").any() and (second != "").all() and not second.str.match(_VALUE).any()
+    if grouped := bool(grouped and len(body) > 1):
+        groups = first.mask(first == "").ffill().fillna("")  # ",Station A,,Station B," above "date,temp,rain,temp,rain"
+        first, body = (groups + " " + second).str.strip(), body.iloc[1:]
     unnamed = (first == "") & (body == "").all()
     first, body = first[~unnamed], body.loc[:, ~unnamed]
     if first.iloc[0] == "" and (body[first.index[0]] != "").all() and UNNAMED not in set(first):
@@ -146,8 +171,8 @@ def _header(name: str, found: pd.DataFrame) -> tuple[pd.DataFrame, bool]:
     has_units = has_units and not units[numeric].str.lower().isin(EMPTY).any()
     if has_units:
         body = body.iloc[1:]
-        first = first.where(~numeric, first + " [" + units.str.strip("[]() ") + "]")
+        first = first.where(~numeric, first + " [" + units.str.strip("[]()# ") + "]")
     if first.duplicated().any():
         again = first[first.duplicated()].iloc[0]
         raise InputError(f"{name} must have different names in its header; got {again!r} again. Rename one of them.")
-    return body.set_axis(pd.Index(first.tolist()), axis=1), has_units
+    return body.set_axis(pd.Index(first.tolist()), axis=1), "units" if has_units else "names" * grouped

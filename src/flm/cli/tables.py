@@ -6,18 +6,20 @@ import gzip
 import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from flm.cli import clocks
-from flm.cli.columns import EMPTY, Column, as_text, decimal_sign, read_column, sentinel
+from flm.cli.columns import Column, as_text, decimal_sign, read_column, sentinel
+from flm.cli.joint import joined
 from flm.cli.layout import UNNAMED, Layout, read_layout
+from flm.cli.units import Unit, bare, read_unit
 from flm.estimators.table import MOST_LEVELS
 from flm.files import write_atomic
-from flm.wording import ExtraMissingError, FileMissingError, InputError, did_you_mean, number_text, short
+from flm.wording import ExtraMissingError, FileMissingError, InputError, did_you_mean, short
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,10 +29,12 @@ class FileTable:
     name: str  # of the file
     cells: pd.DataFrame  # text as it was written; the index is the line of the file
     values: pd.DataFrame  # numbers, dates, durations; text where a column is none of these
+    empty: Mapping[str, pd.Series]  # by column and line, whether nothing is there
     assumed: tuple[str, ...] = ()  # what the file did not say
     delimiter: str = ","
     decimal: str = "."
     encoding: str = "utf-8"
+    units: Mapping[str, Unit] = field(default_factory=dict)  # of columns whose cells have them
     remarks: tuple[str, ...] = ()  # sentences about values that may not be what they seem
 
     def of_kind(self, *kinds: str) -> list[str]:
@@ -65,26 +69,35 @@ class FileTable:
             if text and kinds[name] == "text" and len(set(self.cells[name])) <= MOST_LEVELS:
                 continue
             column, cells = self.values[name], self.cells[name].str.strip()
-            empty = cells.str.lower().isin(EMPTY)
+            empty = self.empty[name].reindex(cells.index)
             wrong = ~empty if kinds[name] == "text" else column.isna() & (~empty | (not holes))
             if column.dtype.kind == "f":
                 wrong |= np.isinf(column.astype(float))
-            for line in wrong.index[wrong][:1]:
+            for line in cells.index[wrong.to_numpy(bool)][:1]:
                 place = f"{self.name}, line {line}: column {name!r}"
-                if empty[line]:
+                if empty.at[line]:
                     raise InputError(f"{place} is empty; remove the row{' or use flm impute' * text}.")
                 shape = cells.str.replace(r"\d+", "9", regex=True)
                 other = cells[wrong & (shape != shape[line])]
                 if kinds[name] == "text" and cells[line][0].isdigit() and len(other):
                     got = f"{short(cells[line])} and, in line {other.index[0]}, {short(other.iloc[0])}"
                     raise InputError(f"{place} must have numbers, dates or durations of one form; got {got}.")
-                remedy = "Mend the cell, or name the columns to use with --features or --columns."
-                raise InputError(f"{place} must be a number, a date or a duration; got {short(cells[line])}. {remedy}")
+                got = short(cells[line])
+                if name in self.units:
+                    rule = f"a number with {self.units[name].name!r}, as most cells"
+                    raise InputError(f"{place} must be {rule}; got {got}. Write the same unit in every cell.")
+                remedy = (
+                    f"name the columns to use with --features or --columns, or write --missing {got} if it is no value."
+                )
+                raise InputError(
+                    f"{place} must be a number, a date or a duration; got {got}. Mend the cell, remove the row, {remedy}"
+                )
         return self.values.loc[:, list(names)]
 
-    def number(self, value: float, digits: int = 10) -> str:
-        """A number as this file writes numbers."""
-        return f"{value:.{digits}g}".replace(".", self.decimal)
+    def number(self, value: float, digits: int = 10, column: str = "") -> str:
+        """A number as this file, or a column of it, writes numbers."""
+        text = f"{value:.{digits}g}".replace(".", self.decimal)
+        return self.units[column].write(text) if column in self.units else text
 
     def write(self, path: Path, cells: pd.DataFrame) -> None:
         """Write cells into a file of the same layout; a name that ends in .parquet makes a Parquet file."""
@@ -94,17 +107,23 @@ class FileTable:
             return write_atomic(path, stream.getvalue())
         separator = " " if self.delimiter == r"\s+" else self.delimiter
         cells = cells.replace("", "NA") if separator == " " else cells  # an empty cell cannot be seen between spaces
-        text = cells.rename(columns={UNNAMED: ""}).to_csv(index=False, lineterminator="\n", sep=separator)
+        headers = {UNNAMED: ""} | {name: unit.header for name, unit in self.units.items()}
+        text = cells.rename(columns=headers).to_csv(index=False, lineterminator="\n", sep=separator)
         content = text.encode(self.encoding, errors="xmlcharrefreplace")
         return write_atomic(path, gzip.compress(content) if path.suffix == ".gz" else content)
 
 
 def read_file(
-    path: str | Path, *, day_first: bool | None = None, formats: Mapping[str, str] | None = None
+    path: str | Path,
+    *,
+    day_first: bool | None = None,
+    formats: Mapping[str, str] | None = None,
+    missing: Sequence[str] = (),
 ) -> FileTable:
     """The table in a CSV file of any dialect, or in a Parquet file, with its columns as `read_column` reads them.
 
     Where day and month could be either, `day_first` says which, else the `formats` of dates that a model was fitted to.
+    Cells in `missing` ("a", or "a,b" where no cell is that), and numbers equal to one of them, are taken as empty.
     """
     path = Path(path)
     if not path.is_file():
@@ -118,18 +137,35 @@ def read_file(
     else:
         found = read_layout(path)
         raw = found.cells
+    there = {text for text in missing if (found.cells == text).to_numpy().any()}  # -99,9 may be one number
+    missing = [word.strip() for text in missing for word in ([text] if text in there else text.split(","))]
+    nothing = found.cells.apply(lambda cells: cells.str.strip().isin(missing))
+    raw = raw.mask(nothing) if missing else raw
     texts = {str(name): as_text(cells) for name, cells in raw.items() if cells.dtype.kind not in "iufbmM"}
-    decimal, formats = decimal_sign(texts, path.name, found.delimiter), formats or {}
-    columns = {}
+    found_units = {name: read_unit(name, text) for name, text in texts.items()}
+    in_cells = {name: u for name, u in found_units.items() if u is not None and u.label not in {*raw} - {name}}
+    plain = {name: bare(text, in_cells[name]) if name in in_cells else text for name, text in texts.items()}
+    decimal = decimal_sign(plain, path.name, found.delimiter)
+    columns, empty = {}, {}
+    numbers = pd.Series(pd.to_numeric(pd.Series(missing, dtype=str), errors="coerce")).dropna()
     for name, cells in raw.items():
-        known = next((form for asked, form in formats.items() if re.match(rf"{re.escape(asked)}(?!\w)", str(name))), "")
-        order = clocks.day_comes_first(known) if day_first is None else day_first
+        forms = [form for asked, form in (formats or {}).items() if re.match(rf"{re.escape(asked)}(?!\w)", str(name))]
+        known = None if formats is None else next(iter(forms), "")
+        order = clocks.day_comes_first(known or "") if day_first is None else day_first
         place = lambda line, name=name: f"{path.name}, line {line}: column {name!r}"
-        columns[str(name)] = read_column(cells, decimal, place, order)
+        label = in_cells[str(name)].label if name in in_cells else str(name)
+        column = read_column(plain[str(name)] if name in in_cells else cells, decimal, place, order)
+        equal = column.values.isin(numbers)  # -200.0 is -200
+        nothing[name] |= equal
+        column = column._replace(values=column.values.mask(equal))
+        if column.kind == "number" and (counted := clocks.read_counts(label, column.values, known)):
+            column = Column("date", counted[0], (counted[1],), counted[1])
+        columns[label] = column
+        empty[label] = texts.get(str(name), cells).isna() | equal
     told = [
         f"{name!r} as {c.words[0]}" for name, c in columns.items() if c.format or (c.kind == "duration" and c.words)
     ]
-    columns, joined = _joined(columns, texts, formats)
+    columns, together = joined(columns, texts, formats)
     if UNNAMED in columns and _counts(columns[UNNAMED]):
         columns[UNNAMED] = columns[UNNAMED]._replace(kind="rows")
     values = pd.DataFrame({name: column.values for name, column in columns.items()}, index=found.cells.index)
@@ -138,30 +174,12 @@ def read_file(
     signs = dict.fromkeys(
         w for c in columns.values() if not c.format and c.kind in ("number", "mixed") for w in c.words
     )
-    assumed = (*found.assumed, *told, *joined, *signs)
-    return FileTable(path.name, found.cells, values, assumed, found.delimiter, decimal, found.encoding, _odd(columns))
-
-
-def _joined(columns: dict[str, Column], texts: Mapping[str, pd.Series], formats: Mapping[str, str]):
-    """Days in one column and hours in another as one clock, where days come again and no time of them does."""
-    dates = [
-        name for name, c in columns.items() if c.kind == "date" and not c.values.dt.hour.any() and not c.values.dt.tz
-    ]
-    hours = [
-        name
-        for name, c in columns.items()
-        if c.kind == "duration" and name in texts and texts[name].dropna().str.fullmatch(clocks.HOURS).all()
-    ]
-    if len(dates) != 1 or len(hours) != 1 or (columns[hours[0]].values >= pd.Timedelta(1, "D")).any():
-        return columns, ()
-    (day,), (hour,) = dates, hours
-    whole = columns[day].values + columns[hour].values
-    again = columns[day].values.duplicated().any() and not whole.dropna().duplicated().any()
-    if not (formats.get(day, "").endswith(f" + {hour}") or (again and not formats)):
-        return columns, ()
-    column = columns[day]._replace(values=whole, format=f"{columns[day].format} + {hour}")
-    both = {day: column, hour: columns[hour]._replace(kind="rows")}
-    return columns | both, (f"{day!r} and {hour!r} as one clock, {day!r}",)
+    gone = (f"{int(nothing.to_numpy().sum()):,} cells of {', '.join(missing)} as missing",) if missing else ()
+    units = {unit.label: unit for unit in in_cells.values()}
+    told += [f"{unit.header!r} in {unit.name}" for unit in units.values()]
+    assumed, odd = (*found.assumed, *told, *together, *signs, *gone), _odd(columns)
+    cells = found.cells.set_axis(list(columns), axis=1)
+    return FileTable(path.name, cells, values, empty, assumed, found.delimiter, decimal, found.encoding, units, odd)
 
 
 def _counts(column: Column) -> bool:  # 0, 1, 2, ..., as pandas numbers its rows
@@ -169,13 +187,16 @@ def _counts(column: Column) -> bool:  # 0, 1, 2, ..., as pandas numbers its rows
 
 
 def _odd(columns: Mapping[str, Column]) -> tuple[str, ...]:
-    """A remark for every column with a number that may stand for a missing value."""
-    odd = {name: sentinel(c.values) for name, c in columns.items() if c.kind == "number"}
-    rule = (
-        "far outside of its other values; they were taken as numbers. Empty them if they mean that a value is missing"
+    """A remark for every number that may stand for a missing value, with the columns that have it."""
+    found: dict[str, dict[str, int]] = {}
+    for name, column in columns.items():
+        if column.kind == "number" and (odd := sentinel(column.values)):
+            found.setdefault(f"{odd[0]:.10g}", {})[name] = odd[1]
+    rule = "outside of all other values; they were taken as numbers. If they stand for missing values, write --missing"
+    where = {one: f"{'columns' if len(n) > 1 else 'column'} {', '.join(map(repr, n))}" for one, n in found.items()}
+    return tuple(
+        f"{sum(n.values()):,} cells of {one} in {where[one]} are far {rule} {one}." for one, n in found.items()
     )
-    cells = {name: f"{found[1]:,} cells of {number_text(found[0])}" for name, found in odd.items() if found}
-    return tuple(f"column {name!r} has {some}, {rule}." for name, some in cells.items())
 
 
 def _parquet(work):  # pandas needs pyarrow (or fastparquet) for it
