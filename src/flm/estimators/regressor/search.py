@@ -73,7 +73,7 @@ class _Search:
         if not isinstance(asked.frequencies, str) or asked.frequencies != "auto":
             ways = [asked.frequencies if isinstance(asked.frequencies, str) else "given"]
         found: list[WaveModel] = []
-        starts: list[SpectralPrior | None] = [None]  # of lattices: anew, and with the bands found beside another trend
+        best: tuple[WaveModel, SpectralPrior] | None = None  # of the lattices
         tasks = [(degree, way) for degree in degrees for way in ways]
         for place, (degree, way) in enumerate(tasks):
             told = within(listen, 0.9 * place / len(tasks), 0.9 * (place + 1) / len(tasks))
@@ -85,10 +85,13 @@ class _Search:
                 reach, data = np.full(m, np.inf), sample.compressed(waves)
                 found.append(WaveModel("given", waves, np.zeros(waves.num_blocks), reach, data, is_learned=True))
             elif max((model.evidence for model in found if model.kind == way), default=np.inf) >= hopeless:
-                tried = [self._lattice(sample, degree, told, start=start) for start in starts]
-                found += [lattice for lattice, _ in tried]
-                best, prior = max(tried, key=lambda item: item[0].evidence)
-                starts = [None, prior] if tried[0][0].evidence > best.evidence - _HOPELESS else [prior]
+                lattice, prior = self._lattice(sample, degree, told)
+                found.append(lattice)
+                # With a trend it explains no less. If it does, the search was stuck, and goes on from the bands found without one.
+                if best is not None and lattice.evidence < best[0].evidence - _NO_WORSE:
+                    lattice, prior = self._lattice(sample, degree, told, start=best[1])
+                    found.append(lattice)
+                best = max(best or (lattice, prior), (lattice, prior), key=lambda item: item[0].evidence)
         if len(ways) == 2 and asked.num_subnets is None:
             listen(Progress("lines beside a lattice", share=0.9))
             found += self._both(sample, found)
