@@ -39,6 +39,18 @@ def test_a_narrow_source_in_the_plane_is_found():
     assert error_at(solution, points) <= 2 * solution.error_estimate
 
 
+@pytest.mark.parametrize("radius", [0.03, 1e-3])
+def test_a_small_hole_is_resolved(radius):
+    """A polynomial of one piece meets the value on the hole, but not the equation around it."""
+    ring = flm.Disk(x=0, y=0, radius=1) - flm.Disk(x=0, y=0, radius=radius)
+    truth = lambda x, y: jnp.log(jnp.hypot(x, y)) / np.log(radius)
+    problem = flm.PDE(ring, lambda u_xx, u_yy: u_xx + u_yy, [flm.dirichlet("boundary", truth)], exact=truth)
+    solution = flm.solve(problem, 0.1)
+    assert solution.converged
+    assert solution.num_columns < 25_000
+    assert solution.errors().relative_l2 <= 2 * solution.error_estimate
+
+
 def test_a_pulse_between_the_nodes_of_a_linear_equation_is_found():
     pulse = lambda t: 50 * jnp.exp(-(((t - 6.1234) / 0.02) ** 2))
     solution = flm.solve(flm.PDE(flm.Box(t=(0, 10)), lambda t, u, u_t: u_t + u - pulse(t), [flm.initial(1.0)]), 1e-8)

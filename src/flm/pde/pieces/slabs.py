@@ -169,7 +169,7 @@ class AbstractSpaceSlabs(AbstractSlabs):
                 unseen = missed_sources(self.setup, answer, local)[:, :-1]
                 if late > local or not len(unseen):
                     return Trial(answer, late)
-                self.tree, _ = cut_around(self.tree, unseen, self.setup.bounds[:-1])
+                self.tree, _ = cut_around(self.tree, unseen)
                 if self.tree.num_leaves == answer.tree.num_leaves:
                     break  # no node sees this source at any time: a shorter slab does
                 continue

@@ -23,6 +23,7 @@ PEAK = 2.0  # medians of a source or a coefficient
 LEAST, ROUGH = 0.01, 1e3  # of the terms' mean size: residuals that count, and the same in units of the tolerance
 CELLS, DENSE = {1: 1024, 2: 16, 3: 8}, 400_000  # along each axis; points at which sources alone are looked at
 NARROW, FAINT = 0.05, 1e-3  # of a cell's largest source: the mean of a narrow one, and what is looked at of it
+SMALL, CLOSE = 16.0, 4.0  # widths of a hole: pieces up to there resolve what it does; what they are cut to otherwise
 PARTS = {1: 64, 2: 16, 3: 8}  # of the domain's widths: pieces around a peak are cut to these at once, then by halves
 
 
@@ -123,14 +124,25 @@ def _missed(
     return points[missed] if (weights * left)[missed].sum() > tol * unit else points[:0]
 
 
-def cut_around(tree: Tree, points: np.ndarray, bounds: np.ndarray) -> tuple[Tree, np.ndarray]:
-    """A tree whose pieces at these points are cut, until they can see what is there, and the old leaf of each new one."""
-    m, parents = len(bounds), np.arange(tree.num_leaves)
-    reach = np.ptp(bounds, axis=1) / PARTS[m]
-    wide = np.unique(tree.locate(points)) if len(points) else parents[:0]
+def holes(tree: Tree) -> tuple[np.ndarray, np.ndarray]:
+    """Points of holes and sides that are narrow beside their pieces, (Q, m), and how wide pieces there may be, (Q, 1).
+
+    A polynomial meets the condition on a small hole and leaves a residual everywhere, which is small in rows of large derivatives.
+    """
+    if tree.shape is None:
+        return np.zeros((0, tree.num_axes)), np.zeros((0, 1))
+    points, widths = tree.shape.sides
+    narrow = np.any(tree.widths[tree.locate(points)] > SMALL * widths, axis=1)
+    return points[narrow], CLOSE * widths[narrow]
+
+
+def cut_around(tree: Tree, points: np.ndarray, reach: np.ndarray | None = None) -> tuple[Tree, np.ndarray]:
+    """A tree whose pieces at these points are cut, until none is wider than `reach`, and the old leaf of each new one."""
+    reach = np.ptp(tree.bounds, axis=1) / PARTS[tree.num_axes] if reach is None else reach
+    parents, leaf = np.arange(tree.num_leaves), tree.locate(points)
+    wide = np.unique(leaf)
     while len(wide):
-        tree, before = tree.split({int(leaf): [Cut(j) for j in range(m)] for leaf in wide})
-        parents = parents[before]
-        wide = np.unique(tree.locate(points))
-        wide = wide[np.any(tree.widths[wide] > reach, axis=1)]
+        tree, before = tree.split({int(leaf): [Cut(j) for j in range(tree.num_axes)] for leaf in wide})
+        parents, leaf = parents[before], tree.locate(points)
+        wide = np.unique(leaf[np.any(tree.widths[leaf] > reach, axis=1)])
     return tree, parents
