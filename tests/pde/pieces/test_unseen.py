@@ -127,6 +127,35 @@ def test_nothing_is_missed_at_a_corner_with_unbounded_derivatives(power):
     assert solution.errors().relative_l2 <= 2 * solution.error_estimate
 
 
+@pytest.mark.parametrize(("width", "diffusion"), [(1e-3, 0.01), (1e-4, 0.01)])
+def test_a_pulse_on_a_side_that_enters_late_is_found(width, diffusion):
+    pulse = lambda t: jnp.exp(-(((t - 0.5137) / width) ** 2))
+    problem = flm.PDE(
+        flm.Box(x=(0, 1), t=(0, 1)),
+        lambda u_t, u_xx: u_t - diffusion * u_xx,
+        [flm.initial(0.0), flm.dirichlet("x=0", pulse), flm.dirichlet("x=1")],
+    )
+    solution = flm.solve(problem, 1e-3)
+    assert solution.converged
+    # long after the pulse, as after heat sqrt(pi) width at one instant
+    x, late = np.linspace(0.05, 0.3, 9), 0.6 - 0.5137
+    truth = np.sqrt(PI) * width * x / np.sqrt(4 * PI * diffusion * late**3) * np.exp(-(x**2) / (4 * diffusion * late))
+    assert np.abs(np.asarray(solution(x=x, t=0.6)) - truth).max() < 0.01 * truth.max()
+
+
+def test_what_is_too_faint_to_be_measured_has_no_estimate():
+    """A march that stops before the pulse enters, where the solution is 1e-157 and its square vanishes."""
+    pulse = lambda t: jnp.exp(-(((t - 0.5137) / 1e-3) ** 2))
+    given = [flm.initial(0.0), flm.dirichlet("x=0", pulse)]
+    problem = flm.PDE(flm.Box(x=(0, 1), t=(0, 1)), lambda u_t, u_x: u_t + u_x, given)
+    solution = flm.solve(problem, 1e-3, max_columns=40_000)
+    assert solution.error_estimate == np.inf
+    if solution.trusted_until is not None:
+        t = np.linspace(0.02, 1, 50) * solution.trusted_until
+        truth = np.asarray(pulse(t))
+        assert np.abs(np.asarray(solution(x=0.0, t=t)) - truth).max() <= 2 * solution.estimate_until * truth.max()
+
+
 @pytest.mark.slow
 def test_a_spark_is_found_in_slabs():
     """A source narrow in space and time, where sides that radiate leave the problem to slabs."""
