@@ -51,6 +51,14 @@ def test_a_small_hole_is_resolved(radius):
     assert solution.errors().relative_l2 <= 2 * solution.error_estimate
 
 
+def test_a_small_square_hole_is_like_a_disk_of_its_capacity():
+    square, given = flm.Box(x=(-1, 1), y=(-1, 1)), lambda x, y: jnp.where(x**2 + y**2 < 0.1, 1.0, 0.0)
+    holes = flm.Box(x=(-0.01, 0.01), y=(-0.01, 0.01)), flm.Disk(x=0, y=0, radius=0.59017 * 0.02)
+    equation, points = lambda u_xx, u_yy: u_xx + u_yy, np.array([[0.1, 0.1], [0.5, 0.3], [0.8, 0.2]])
+    found = [flm.solve(flm.PDE(square - hole, equation, [flm.dirichlet("boundary", given)]), 0.1) for hole in holes]
+    np.testing.assert_allclose(found[0](points), found[1](points), rtol=0.05)
+
+
 def test_a_pulse_between_the_nodes_of_a_linear_equation_is_found():
     pulse = lambda t: 50 * jnp.exp(-(((t - 6.1234) / 0.02) ** 2))
     solution = flm.solve(flm.PDE(flm.Box(t=(0, 10)), lambda t, u, u_t: u_t + u - pulse(t), [flm.initial(1.0)]), 1e-8)

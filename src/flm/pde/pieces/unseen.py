@@ -139,7 +139,8 @@ def holes(tree: Tree) -> tuple[np.ndarray, np.ndarray]:
     if tree.shape is None:
         return np.zeros((0, tree.num_axes)), np.zeros((0, 1))
     points, widths = tree.shape.sides
-    narrow = np.any(tree.widths[tree.locate(points)] > SMALL * widths, axis=1)
+    leaf = tree.locate(points)
+    narrow = tree.is_cut[leaf] & np.any(tree.widths[leaf] > SMALL * widths, axis=1)
     return points[narrow], CLOSE * widths[narrow]
 
 

@@ -30,7 +30,7 @@ def missed_peak(fitter: Fitter, fit: Fit, tol: float) -> np.ndarray | None:
             line = here.linearize(jets, fit.parameters)
             terms = line.by_jet * jets
             size = np.abs(terms).sum(axis=0) + np.abs(line.value - terms.sum(axis=0))
-            return np.abs(line.value), float(np.mean(size))
+            return np.abs(line.value), max(float(np.mean(size)), fitter.floor(here, line, {}, fit.inside))
 
         count = int(np.clip(WORK // fit.basis.num_columns, FEWEST, LOOKS))
         points, normals = batch.block.sample(count, seed=fitter.seed + 1, warp=False)
