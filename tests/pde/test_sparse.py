@@ -113,3 +113,24 @@ def test_the_basis_equals_its_model(alpha):
 def test_waves_to_a_tolerance_are_sparse_sets_now():
     with pytest.raises(ValueError, match="`num_subnets` must be given with `method` 'waves'"):
         flm.solve(flm.problems.heat(), method="waves")
+
+
+@pytest.mark.parametrize(("height", "found"), [(1e4, True), (1e-2, False)])
+@pytest.mark.parametrize("on_face", [False, True])
+def test_a_spike_between_all_points_is_told_where_it_matters(height, found, on_face):
+    axes, center = ("x1", "x2", "x3", "x4"), (0.413, 0.377, 0.631, 0.552)
+    spike = lambda *x: height * jnp.exp(-sum((a - c) ** 2 for a, c in zip(x[-3:], center[-3:], strict=True)) / 0.02**2)
+    smooth = lambda a, b, c, d: a * (1 - a) * (1 + b * c) + d**2 * b
+    source = lambda a, b, c, d: 2 * b - 2 * (1 + b * c) - smooth(a, b, c, d) ** 3
+    here = 0.0 if on_face else 1.0
+    inside = lambda *v: here * spike(*v[:4]) * jnp.exp(-(((v[0] - center[0]) / 0.02) ** 2))
+    equation = lambda *v: sum(v[5:]) - v[4] ** 3 - source(*v[:4]) - inside(*v)
+    face = lambda *x: smooth(*x) + jnp.where(x[0] == 0.0, (1 - here) * 1e-2 * spike(*x), 0.0)
+    problem = flm.PDE(
+        flm.Box(**dict.fromkeys(axes, (0, 1))),
+        flm.Named(equation, (*axes, "u", *(f"u_{a}{a}" for a in axes))),
+        [flm.dirichlet("boundary", flm.Named(face, axes))],
+    )
+    solution = flm.solve(problem, 1e-3)
+    assert solution.converged != found
+    assert not found or (solution.error_estimate == np.inf and "too narrow" in solution.status.sentence)

@@ -18,6 +18,7 @@ from flm.models.products import SparseFLM, tensor_columns
 from flm.numerics.least_squares import one_thread
 from flm.pde.problem import PDE, Block
 from flm.pde.waves.fit import ROUNDING, Basis, Fit, Fitter
+from flm.pde.waves.peaks import missed_peak
 from flm.pde.waves.sampling import Batch, columns_in_memory
 from flm.results import Ending, Listener, Record, Solution, Word
 from flm.series.lattices import by_size
@@ -191,6 +192,14 @@ class Growth:
         """Add to the bar what rounding becomes in the answer, and withdraw an answer that is one of many."""
         fit = self.best
         if fit is None or not fit.finite or fit.estimate > UNRESOLVED or self.problem.learned or self.has_data:
+            return
+        peak = missed_peak(self.fitter, fit, self.tol) if self.bar < np.inf else None
+        if peak is not None:
+            place = ", ".join(f"{axis} = {value:.3g}" for axis, value in zip(self.problem.axes, peak, strict=True))
+            self.bar = np.inf
+            self.ending = Ending(
+                Word.STALLED, f"not resolved: near {place} a source or data is too narrow for sparse sets"
+            )
             return
         if self.fitter.is_linear and not fit.coefficients.any():
             self.bar, self.ending = 0.0, Ending(Word.TRIVIAL, note="give a source or data")

@@ -437,3 +437,15 @@ def test_a_start_of_waves_that_the_grid_takes_for_others_is_not_lost(method):
     assert solution.converged == (method is None)
     assert method or solution.errors().relative_l2 <= 2 * solution.error_estimate
     assert solution.converged or solution.error_estimate == np.inf
+
+
+def test_what_is_too_faint_to_be_measured_has_no_estimate(monkeypatch):
+    """A march that runs out of work long before its pulse, where the solution is 1e-166 and its square vanishes."""
+    monkeypatch.setattr("flm.pde.march.solve.WORK", 1e4)
+    source = lambda x, t: jnp.cos(2 * jnp.pi * x) * jnp.exp(-(((t - 0.9) / 0.04) ** 2))
+    equation = lambda x, t, u, u_t, u_xx: u_t - 0.01 * u_xx + u**2 - source(x, t)
+    problem = flm.PDE(flm.Box(x=(0, 1), t=(0, 1)), equation, [flm.initial(0.0), flm.periodic("x")])
+    solution = flm.solve(problem, 1e-6, method="march")
+    assert solution.error_estimate == np.inf
+    assert solution.trusted_until == 0.0
+    assert solution.estimate_until == np.inf

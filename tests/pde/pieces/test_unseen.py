@@ -39,6 +39,26 @@ def test_a_narrow_source_in_the_plane_is_found():
     assert error_at(solution, points) <= 2 * solution.error_estimate
 
 
+@pytest.mark.parametrize("radius", [0.03, 1e-3])
+def test_a_small_hole_is_resolved(radius):
+    """A polynomial of one piece meets the value on the hole, but not the equation around it."""
+    ring = flm.Disk(x=0, y=0, radius=1) - flm.Disk(x=0, y=0, radius=radius)
+    truth = lambda x, y: jnp.log(jnp.hypot(x, y)) / np.log(radius)
+    problem = flm.PDE(ring, lambda u_xx, u_yy: u_xx + u_yy, [flm.dirichlet("boundary", truth)], exact=truth)
+    solution = flm.solve(problem, 0.1)
+    assert solution.converged
+    assert solution.num_columns < 25_000
+    assert solution.errors().relative_l2 <= 2 * solution.error_estimate
+
+
+def test_a_small_square_hole_is_like_a_disk_of_its_capacity():
+    square, given = flm.Box(x=(-1, 1), y=(-1, 1)), lambda x, y: jnp.where(x**2 + y**2 < 0.1, 1.0, 0.0)
+    holes = flm.Box(x=(-0.01, 0.01), y=(-0.01, 0.01)), flm.Disk(x=0, y=0, radius=0.59017 * 0.02)
+    equation, points = lambda u_xx, u_yy: u_xx + u_yy, np.array([[0.1, 0.1], [0.5, 0.3], [0.8, 0.2]])
+    found = [flm.solve(flm.PDE(square - hole, equation, [flm.dirichlet("boundary", given)]), 0.1) for hole in holes]
+    np.testing.assert_allclose(found[0](points), found[1](points), rtol=0.05)
+
+
 def test_a_pulse_between_the_nodes_of_a_linear_equation_is_found():
     pulse = lambda t: 50 * jnp.exp(-(((t - 6.1234) / 0.02) ** 2))
     solution = flm.solve(flm.PDE(flm.Box(t=(0, 10)), lambda t, u, u_t: u_t + u - pulse(t), [flm.initial(1.0)]), 1e-8)
@@ -113,6 +133,35 @@ def test_nothing_is_missed_at_a_corner_with_unbounded_derivatives(power):
     assert solution.converged
     assert solution.num_columns < 5_000
     assert solution.errors().relative_l2 <= 2 * solution.error_estimate
+
+
+@pytest.mark.parametrize(("width", "diffusion"), [(1e-3, 0.01), (1e-4, 0.01)])
+def test_a_pulse_on_a_side_that_enters_late_is_found(width, diffusion):
+    pulse = lambda t: jnp.exp(-(((t - 0.5137) / width) ** 2))
+    problem = flm.PDE(
+        flm.Box(x=(0, 1), t=(0, 1)),
+        lambda u_t, u_xx: u_t - diffusion * u_xx,
+        [flm.initial(0.0), flm.dirichlet("x=0", pulse), flm.dirichlet("x=1")],
+    )
+    solution = flm.solve(problem, 1e-3)
+    assert solution.converged
+    # long after the pulse, as after heat sqrt(pi) width at one instant
+    x, late = np.linspace(0.05, 0.3, 9), 0.6 - 0.5137
+    truth = np.sqrt(PI) * width * x / np.sqrt(4 * PI * diffusion * late**3) * np.exp(-(x**2) / (4 * diffusion * late))
+    assert np.abs(np.asarray(solution(x=x, t=0.6)) - truth).max() < 0.01 * truth.max()
+
+
+def test_what_is_too_faint_to_be_measured_has_no_estimate():
+    """A march that stops before the pulse enters, where the solution is 1e-157 and its square vanishes."""
+    pulse = lambda t: jnp.exp(-(((t - 0.5137) / 1e-3) ** 2))
+    given = [flm.initial(0.0), flm.dirichlet("x=0", pulse)]
+    problem = flm.PDE(flm.Box(x=(0, 1), t=(0, 1)), lambda u_t, u_x: u_t + u_x, given)
+    solution = flm.solve(problem, 1e-3, max_columns=40_000)
+    assert solution.error_estimate == np.inf
+    if solution.trusted_until is not None:
+        t = np.linspace(0.02, 1, 50) * solution.trusted_until
+        truth = np.asarray(pulse(t))
+        assert np.abs(np.asarray(solution(x=0.0, t=t)) - truth).max() <= 2 * solution.estimate_until * truth.max()
 
 
 @pytest.mark.slow

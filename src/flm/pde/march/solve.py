@@ -33,6 +33,7 @@ COARSE = 10 / 3  # of the tolerance: the first run; the answer's is at a tenth o
 TIGHTEN, ROUNDS = 0.1, 5
 FINEST = 1e-13
 BASES, NODES = (32, 24), (10, 9)  # intervals and nodes of one run and the next, by turns
+FAINT = 1e-140  # coefficients whose squares vanish: nothing tells how far two runs are apart
 SAFETY = 2.0  # a tie between error and difference was seen in 1 of 18 cases
 
 
@@ -139,6 +140,8 @@ def _bars(fine: Trajectory, coarse: Trajectory) -> np.ndarray:
         own *= window.end - window.begin
     differences, sizes = np.moveaxis(np.cumsum(squares, axis=0), 1, 0)
     relative = np.sqrt(differences / np.where(sizes > 0, sizes, 1.0)).max(axis=1)
+    largest = np.maximum.accumulate([np.abs(window.coefficients).max() for window in windows])
+    relative[(largest > 0) & (largest < FAINT)] = np.inf
     return SAFETY * (relative + fine.left_out + fine.tail) + fine.gap
 
 

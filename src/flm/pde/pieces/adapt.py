@@ -21,7 +21,7 @@ from flm.pde.pieces.places import Sample
 from flm.pde.pieces.rows import System
 from flm.pde.pieces.setup import Setup
 from flm.pde.pieces.tree import Tree
-from flm.pde.pieces.unseen import overlooked
+from flm.pde.pieces.unseen import holes, overlooked
 from flm.results import Ending, LearnedFunction, Parameter, Record, Word
 
 LADDER = {1: (7, 11, 15, 21, 29), 2: (7, 11, 15, 21), 3: (5, 7, 9, 11)}  # equation nodes along each axis of one piece
@@ -91,7 +91,8 @@ class Adaptation:
         self.unseen = np.zeros((0, self.num_axes))  # points at which the last answer missed a narrow source or data
         self.known: dict[bytes, Front] = {}  # fronts of pieces that the next tree may have too
         self.whole = setup.start(setup.bounds)
-        self.singular = setup.singular_points()
+        self.singular, self.holes = setup.singular_points(), holes(self.whole)
+        self.rough = bool(self.singular or len(self.holes[0]))  # one piece will not do
 
     def system(self, tree: Tree, nodes: int) -> System:
         """The rows on a tree with `nodes` equation nodes along each axis."""
@@ -144,12 +145,12 @@ class Adaptation:
             self.contradiction = self._contradicts(misfits, unmet, tail)
             if self.pivot <= PIVOT or self.contradiction:
                 return False
-            if tail <= 10 * self.tol and not self.singular and self.second_opinion(answer, nodes, lowest=lowest):
+            if tail <= 10 * self.tol and not self.rough and self.second_opinion(answer, nodes, lowest=lowest):
                 return True
             if self.contradiction or len(self.unseen):
                 return False
             promising = tail < last < np.inf and tail * (tail / last) ** 1.5 <= self.tol
-            if (tail > self.tol and nodes >= enough and not promising) or (nodes >= 11 and self.singular):
+            if (tail > self.tol and nodes >= enough and not promising) or (nodes >= 11 and self.rough):
                 break
         return False
 

@@ -20,6 +20,7 @@ from flm.results import Ending, Record, Word
 
 REPEATS = 4  # marches with a smaller local tolerance
 FLOOR = 1e-14  # a local tolerance below rounding asks for nothing more
+FAINT = 1e-140  # coefficients whose squares vanish: nothing tells how far two marches are apart
 CHAOS = "stalled: smaller steps no longer bring two marches together"
 
 
@@ -82,6 +83,8 @@ class March:
             squares.append(np.ptp(many.tree.bounds[-1]) * both**2)
         totals = np.sqrt(np.cumsum(squares, axis=0))
         apart = np.array([np.max(relative(gap, size)[: self.shown]) for gap, size in totals])
+        largest = np.maximum.accumulate([np.abs(many.coefficients).max() for many in self.many])
+        apart[(largest > 0) & (largest < FAINT)] = np.inf
         rough = np.maximum.accumulate(self.rough)
         return np.maximum(np.where(rough > 0, 2 * apart, apart), np.maximum(rough, ROUNDING))
 

@@ -194,7 +194,8 @@ class Refinement:
     def run(self) -> None:
         """Cut pieces until the tolerance is met or cuts no longer help."""
         search, tree = self.search, self.search.whole
-        tree, _ = cut_around(tree, search.unseen, search.setup.bounds)
+        tree, _ = cut_around(tree, *search.holes)
+        tree, _ = cut_around(tree, search.unseen)
         start, values, answer = None, None, None
         for level in range(LEVELS):
             previous, answer = answer, search.solve(tree, self.nodes, start)
@@ -233,7 +234,7 @@ class Refinement:
             cuts = self.corners.together(tree, cuts or self._worst(answer))
             if len(search.unseen):  # what changed before says nothing of what was not seen
                 cuts, self.changes = {}, Changes()
-                tree, parents = cut_around(tree, search.unseen, search.setup.bounds)
+                tree, parents = cut_around(tree, search.unseen)
                 search.unseen = search.unseen[:0]
             else:
                 tree, parents = tree.split(cuts)

@@ -56,9 +56,12 @@ class Setup:
         """Coordinates along each axis across which the formulas of equations and conditions jump, on boxes."""
         if self.jumps is not None or self.shape is not None:
             return [[] for _ in self.bounds]
-        nowhere = np.zeros(len(self.bounds))
-        places = [*(Place(residual, {}, nowhere) for residual in self.equations), *self.places]
-        return [steps_of(places, axis, self.bounds, self.parameters) for axis in range(len(self.bounds))]
+        return [steps_of(self.everywhere, axis, self.bounds, self.parameters) for axis in range(len(self.bounds))]
+
+    @cached_property
+    def everywhere(self) -> tuple[Place, ...]:
+        """The equations, which hold all over the domain, and the conditions on parts of it."""
+        return (*(Place(residual, {}, np.zeros(len(self.bounds))) for residual in self.equations), *self.places)
 
     def suspects(self) -> list[np.ndarray]:
         """Points at which the answer may be singular: corners, and places where one condition gives way to another."""

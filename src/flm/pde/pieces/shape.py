@@ -24,6 +24,7 @@ FOLLOWED = 4096  # points along the whole boundary
 SPREAD = 6000  # points on each surface in space
 PLANES = 16  # planes along one axis at which the first cells are parted
 BEND = 1e-6  # of the region's size: the radius of the circle that shows a corner; corners closer than this are one
+SIDES = 64  # points on each piece of the boundary that show how wide it is
 ROUNDS = 36  # of bisection between two points of an arc
 
 
@@ -146,6 +147,13 @@ class Shape:
         vertices, _ = patch.chart(np.array(list(product((0.0, 1.0), repeat=len(patch.ends)))))
         flat = np.flatnonzero(np.ptp(vertices, axis=0) <= 1e-12 * self.size)
         return (int(flat[0]), float(vertices[0, flat[0]])) if len(flat) else None
+
+    @cached_property
+    def sides(self) -> tuple[np.ndarray, np.ndarray]:
+        """Points on each piece of the boundary, such as a hole, (P, m), and how wide that piece is, (P, 1)."""
+        found = [piece.sample(SIDES, seed=0, warp=False)[0] for piece in self.domain.pieces]
+        widths = [np.full((len(points), 1), np.ptp(points, axis=0).max()) for points in found]
+        return np.concatenate(found), np.concatenate(widths)
 
     @cached_property
     def _is_boxes(self) -> bool:

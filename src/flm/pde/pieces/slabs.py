@@ -79,8 +79,8 @@ class AbstractSpaceSlabs(AbstractSlabs):
     def weights(self, tree: Tree, span: Span) -> np.ndarray:
         """The weights of the tails of each piece, (L, 1): see `importance`; a source's spark is no kink of a start."""
         weights = importance(tree.shares, self.duration(span))
-        for residual in self.setup.equations:
-            points, shares = spots(self.setup, residual)
+        for place in self.setup.everywhere[: len(self.setup.equations)]:
+            points, shares = spots(self.setup, place)
             sparks = points[shares <= 1 / DENSE]
             here = tree.locate(sparks[(sparks[:, -1] >= span[0]) & (sparks[:, -1] <= span[1]), :-1])
             weights[here] = np.sqrt(tree.shares[here])
@@ -166,10 +166,17 @@ class AbstractSpaceSlabs(AbstractSlabs):
             cuts, late = _cuts(tails[:, :-1], local), float(np.linalg.norm(tails[:, -1]))
             # Unresolved space shows in time too: space is cut first, unless time alone is worse.
             if not cuts or (late > local and late > tails[:, :-1].max()):
-                unseen = missed_sources(self.setup, answer, local)[:, :-1]
-                if late > local or not len(unseen):
+                if late > local:
                     return Trial(answer, late)
-                self.tree, _ = cut_around(self.tree, unseen, self.setup.bounds[:-1])
+                m = len(self.setup.bounds)
+                beside = [p for p in self.setup.places if p.pinned and m - 1 not in p.pinned]
+                if len(missed_sources(self.setup, answer, local, beside)):
+                    break  # a pulse on a side: a shorter slab sees it
+                within = (p for p in self.setup.everywhere if p not in beside)
+                unseen = missed_sources(self.setup, answer, local, within)[:, :-1]
+                if not len(unseen):
+                    return Trial(answer, late)
+                self.tree, _ = cut_around(self.tree, unseen)
                 if self.tree.num_leaves == answer.tree.num_leaves:
                     break  # no node sees this source at any time: a shorter slab does
                 continue

@@ -253,7 +253,7 @@ class Fitter:
             jets = self.jets(basis, coefficients, batch)
             terms = line.by_jet * jets
             # u_xx alone of a straight line is rounding: it is judged against the size of u, not against itself
-            scale = max(sum(_rms(t) for t in terms), self._floor(batch, line, typical, inside))
+            scale = max(sum(_rms(t) for t in terms), self.floor(batch, line, typical, inside))
             if batch.block.kind == "equation":
                 typical |= {jet: _rms(j) for jet, j in zip(batch.block.residual.jets, jets, strict=True)}
             worst = max(worst, _rms(terms.sum(axis=0)) / scale if scale > 0 else 0.0)
@@ -280,10 +280,10 @@ class Fitter:
             if batch.block.kind == "equation":
                 # a flat answer's terms, as in u_t = 0, are rounding: they are judged by the size of u, not by themselves
                 if not self.problem.learned:  # where a coefficient of zero would pass for a solution
-                    scale = max(scale, FLAT * self._floor(batch, line, {}, inside))
+                    scale = max(scale, FLAT * self.floor(batch, line, {}, inside))
                 typical |= {jet: _rms(j) for jet, j in zip(batch.block.residual.jets, jets, strict=True)}
             elif batch.block.kind != "initial" or not given:  # a start that grows hands on its relative error
-                scale = max(scale, self._floor(batch, line, typical, inside))
+                scale = max(scale, self.floor(batch, line, typical, inside))
             ratio = _rms(line.value) / scale if scale > 0 else 0.0
             estimate = max(estimate, ratio) if np.isfinite(ratio) else np.inf
         covariance = np.zeros((0, 0))
@@ -295,7 +295,7 @@ class Fitter:
         """Values at the held-out interior points, (P, K)."""
         return basis.evaluate(self.held[0].points, coefficients, ((0,) * len(self.problem.axes),))[0]
 
-    def _floor(self, batch: Batch, line: Linearized, typical: dict[Jet, float], inside: np.ndarray) -> float:
+    def floor(self, batch: Batch, line: Linearized, typical: dict[Jet, float], inside: np.ndarray) -> float:
         """The least size that a block is judged against, however small its terms: that of the unknown inside, per width^order."""
         size, width = np.sqrt(np.mean(inside**2, axis=0)), self.problem.domain.width
         jets = batch.block.residual.jets
