@@ -19,6 +19,7 @@ _CLOCKS = pd.DatetimeIndex | pd.TimedeltaIndex | pd.PeriodIndex
 
 LARGEST = 1e150  # its square is still a number
 SECONDS = {"years": 365.2425 * 86400, "days": 86400.0, "h": 3600.0, "min": 60.0, "s": 1.0}
+_MONTH = SECONDS["years"] / SECONDS["days"] / 12  # in days
 _LEAST_SPAN = 20  # a record spans at least this many units of its clock, if there is a unit small enough
 MOST_LEVELS = 50  # of a category; a column with more is taken for a name or a key
 
@@ -110,6 +111,18 @@ class Feature:
         if self.zone and not zone and isinstance(dates, pd.DatetimeIndex):  # an hour that comes twice is unknown
             dates = dates.tz_localize(self.zone, ambiguous="NaT", nonexistent="shift_forward")
         return ((seconds(dates) - self.origin) / SECONDS[self.unit])[:, None]
+
+    def ahead(self, last: float, step: float, count: int) -> np.ndarray:
+        """The numbers of the next steps of a clock, (count,); steps of months or years follow the calendar."""
+        days = step * SECONDS.get(self.unit, 0.0) / SECONDS["days"]
+        months = round(days / _MONTH)
+        if self.kind == "date" and 12 % max(months, 1) == 0 and abs(days - months * _MONTH) <= 1.6 < days:
+            first, end = self.back(np.array([0.0, last]))
+            ends = first.is_month_end and end.is_month_end
+            if ends or first.day == end.day:
+                dates = pd.DatetimeIndex([end + pd.DateOffset(months=months * k) for k in range(1, count + 1)])
+                return self.numbers(pd.Series(dates + pd.offsets.MonthEnd(0) if ends else dates))[:, 0]
+        return last + step * np.arange(1, count + 1)
 
     def back(self, values: np.ndarray) -> pd.Index:
         """Numbers of a clock as dates or durations, to the millisecond; other numbers unchanged."""

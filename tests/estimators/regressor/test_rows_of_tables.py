@@ -195,6 +195,25 @@ def test_a_hundred_columns_of_which_three_matter():
     assert np.count_nonzero(model.frequencies_.any(axis=0)) <= 60
 
 
+@pytest.mark.parametrize(
+    ("stamps", "ahead"),
+    [
+        ("MS", ["2020-01-01", "2020-02-01", "2020-03-01"]),
+        ("ME", ["2020-01-31", "2020-02-29", "2020-03-31"]),
+        ("QS", ["2020-01-01", "2020-04-01", "2020-07-01"]),
+        ("YS", ["2020-01-01", "2021-01-01", "2022-01-01"]),
+        ("30D", ["2019-12-12", "2020-01-11", "2020-02-10"]),
+    ],
+)
+def test_forecasts_of_months_follow_the_calendar(stamps, ahead):
+    days = pd.date_range(end="2019-12-31", periods=60, freq=stamps) if stamps != "30D" else None
+    days = pd.date_range("2015-01-07", periods=60, freq="30D") if days is None else days
+    model = flm.FLMRegressor(frequencies="lines").fit(days.delete(20), np.cos(np.arange(60.0))[np.arange(60) != 20])
+    assert [f"{day:%Y-%m-%d}" for day in model.forecast(3).index] == ahead
+    pd.testing.assert_frame_equal(model.forecast(until=ahead[2]), model.forecast(3))
+    assert len(model.forecast(until=pd.Timestamp(ahead[2]) - pd.Timedelta(1, "D"))) == 2
+
+
 def test_forecasts_of_several_series():
     days = pd.date_range("2024-01-01", periods=120)
     week = np.arange(127) * 2 * np.pi / 7

@@ -251,11 +251,14 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
                     raise
                 wanted = {"date": "a date", "duration": "a duration"}.get(clock.kind, "a number")
                 raise InputError(f"`until` must be {wanted}, as the clock is; got {until!r}.") from None
-            horizon = int(np.floor((at - last) / state.step + 1e-6))
-            if horizon < 1:
+            most = max(int((at - last) / state.step), 0) + 2
+            times = clock.ahead(last, state.step, most + most // 12)
+            times = times[times <= at + 1e-6 * state.step]
+            if not len(times):
                 end = clock.back(np.array([last]))[0]
                 raise InputError(f"`until` must be after the last row, {end}; got {until!r}.")
-        times = last + state.step * np.arange(1, check_count("horizon", horizon, 1) + 1)
+        else:
+            times = clock.ahead(last, state.step, check_count("horizon", horizon, 1))
         with one_thread():
             mean, std = state.fit.mean(times[:, None]), state.fit.std(times[:, None])
         half = float(ndtri((1 + level) / 2)) * std
