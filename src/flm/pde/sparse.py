@@ -189,21 +189,22 @@ class Growth:
         return [] if self.has_data or not self.fitter.is_linear else list(self.problem.free_constants)
 
     def doubt(self) -> None:
-        """Add to the bar what rounding becomes in the answer, and withdraw an answer that is one of many."""
+        """Add to the bar what rounding becomes in the answer; withdraw one that is one of many, or that misses a narrow peak."""
         fit = self.best
         if fit is None or not fit.finite or fit.estimate > UNRESOLVED or self.problem.learned or self.has_data:
             return
+        if self.fitter.is_linear and not fit.coefficients.any():
+            self.bar, self.ending = 0.0, Ending(Word.TRIVIAL, note="give a source or data")
+        else:
+            self._doubt_conditions(fit)
         peak = missed_peak(self.fitter, fit, self.tol) if self.bar < np.inf else None
         if peak is not None:
             place = ", ".join(f"{axis} = {value:.3g}" for axis, value in zip(self.problem.axes, peak, strict=True))
-            self.bar = np.inf
-            self.ending = Ending(
-                Word.STALLED, f"not resolved: near {place} a source or data is too narrow for sparse sets"
-            )
-            return
-        if self.fitter.is_linear and not fit.coefficients.any():
-            self.bar, self.ending = 0.0, Ending(Word.TRIVIAL, note="give a source or data")
-            return
+            clause = f"not resolved: near {place} a source or data is too narrow for sparse sets"
+            self.bar, self.ending = np.inf, Ending(Word.STALLED, clause)
+
+    def _doubt_conditions(self, fit: Fit) -> None:
+        """Add to the bar what rounding becomes in the answer, and withdraw one that too few conditions determine."""
         jets = [jet for b in self.problem.equations for jet in b.residual.jets]
         orders = [max((alpha[0] for u, alpha in jets if u == k), default=0) for k in range(self.unknowns)]
         # An initial value problem is determined, however fast it grows.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from flm.pde.pieces.cut import leaf_functions, num_columns
-from flm.pde.pieces.elimination import Front, KeptFactors, eliminate
+from flm.pde.pieces.elimination import Front, KeptFactors, PieceRows, eliminate
 from flm.pde.pieces.functions import Alpha, Functions, Orders
 from flm.pde.pieces.rows import System
 from flm.pde.pieces.tree import Tree
@@ -18,6 +18,7 @@ MAX_STEPS = 20
 PATIENCE = 9  # steps after which an iterate that still changes by half is lost
 SETTLED = 1e-11  # of the answer's size: a step this small is rounding
 DAMPED_STEPS = 40
+UNEVEN = 1e-6  # the smallest unknown over the largest, below which the rounding of one counts in the other
 AGREE = 0.1  # of its size: two answers that differ by less have found the same tiny unknown, and not rounding
 SHORTEST = 1 / 256  # share of a damped step: where the residual does not fall even then, the iterate is lost
 
@@ -217,10 +218,30 @@ def solve_system(
         by_piece=kept.left(rows, found) / size,
         misfit=kept.residual / (right or 1.0),
     )
+    if answer.finite and 0 < answer.sizes.min() < UNEVEN * answer.sizes.max():
+        rows = _evened(system, rows, answer.sizes)
+        kept = KeptFactors(rows, system.sizes, system.order)
+        found = kept.solve([piece.right for piece in rows])
+        answer = replace(answer, coefficients=_centered(system, system.gathered(found)))
     shaken = kept.solve(kept.roundings(rows, found))  # (C, DRAWS) for each piece
     draws = (system.gathered([own[:, d] for own in shaken]) for d in range(shaken[0].shape[1]))
     moved = np.max([sizes_of(_centered(system, draw)) for draw in draws], axis=0)
     return replace(answer, rounding=float(np.max((moved / scale(answer.sizes))[leaders(system.functions.orders)])))
+
+
+def _evened(system: System, rows: Sequence[PieceRows], sizes: np.ndarray) -> list[PieceRows]:
+    """Rows divided by what unknowns of these sizes add up to in them.
+
+    Reflections mix rows of any size, and would carry the rounding of a large unknown into the equations of a tiny one.
+    """
+    found = []
+    for leaf, piece in enumerate(rows):
+        parts = zip(system.own_columns(leaf), sizes, strict=True)
+        weight = np.sum([size * np.linalg.norm(piece.own[:, columns], axis=1) for columns, size in parts], axis=0)
+        weight = np.where(weight > 0, weight, 1.0)[:, None]
+        even = replace(piece, own=piece.own / weight, traces=piece.traces / weight, right=(piece.right.T / weight[:, 0]).T)
+        found.append(even)
+    return found
 
 
 def _centered(system: System, coefficients: np.ndarray) -> np.ndarray:
