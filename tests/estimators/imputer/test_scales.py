@@ -100,3 +100,28 @@ def test_a_channel_that_mostly_stays_the_same_is_filled_no_worse_than_by_lines()
         for filled, errors in ((flm.FLMImputer().fit_transform(holed), ours), (straight(t, holed), lines)):
             errors.append(np.abs(filled - values)[gone, 1].mean())
     assert np.mean(ours) <= 1.05 * np.mean(lines)
+
+
+def hyperinflation(rng):
+    """Prices of eighty quarters that rise ten-billionfold, at a pace that itself rises and falls."""
+    pace = 0.28 * np.exp(0.5 * np.convolve(rng.normal(size=86), np.ones(7) / np.sqrt(7), "valid"))
+    return np.exp(np.cumsum(pace) * 23 / pace.sum())
+
+
+def test_values_over_orders_of_magnitude_are_filled_by_their_own_size():
+    ours, lines = [], []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        x = hyperinflation(rng)[:, None]
+        mask = rng.random(x.shape) < 0.2
+        mask[[0, -1]] = False
+        holed = np.where(mask, np.nan, x)
+        assert warp_of(np.arange(80.0), holed[:, 0]).kind == "log"
+        model = flm.FLMImputer().fit(holed)
+        for filled, errors in (
+            (model.impute(holed, fitted=True).values, ours),
+            (straight(np.arange(80.0), holed), lines),
+        ):
+            errors.append([np.abs(filled - x)[mask].mean() / x.mean(), np.abs(filled / x - 1)[mask].mean()])
+        assert np.isfinite(model.transform(np.where(x < 10, 0.0, holed))).all()  # zeros have no logarithm
+    assert (np.mean(ours, axis=0) < 0.8 * np.mean(lines, axis=0)).all()

@@ -2,13 +2,14 @@
 
 Counts, concentrations and flows vary in proportion to their size, and are filled better on a scale of roots or logarithms. A
 channel without negative values takes such a scale where straight lines on it, over one row and over many, surely come nearer to
-its values.
+its values; one that spans orders of magnitude is also judged by relative errors, which its largest values do not decide.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +22,9 @@ _FEWEST = 30  # values between observed ones, to judge by lines of a span
 # must be better by so many standard errors.
 _WORTH, _HARM, _SURE = 0.93, 1.03, 2.0
 _MORE = 0.1  # of the mean is added to the values before their logarithms are taken
+# A channel over orders of magnitude takes logarithms where relative errors, |a - b| / (a + b), are at most so large a share of
+# plain ones; its absolute errors are those of a few values. So much of the smallest value is added: zeros may follow.
+_MUCH, _LITTLE = 0.6, 1e-3
 
 
 @dataclass(frozen=True)
@@ -94,16 +98,36 @@ def warp_of(steps: np.ndarray, x: np.ndarray) -> Warp:
     if not len(seen) or seen.min() < 0 or seen.std() <= 1e-9 * seen.max():
         return best
     for warp in (Warp("root"), Warp("log", _MORE * float(seen.mean()))):
+        lines = _Lines.of(steps, x, warp)
+        if lines.mean < least and lines.most < _HARM and lines.sure > _SURE:
+            best, least = warp, lines.mean
+    if seen.min() > 0:
+        log = Warp("log", _LITTLE * float(seen.min()))
+        absolute, relative = (_Lines.of(steps, x, log, relative=each) for each in (False, True))
+        if relative.mean < _MUCH and relative.most < _HARM and relative.sure > _SURE and absolute.mean < 1:
+            return log
+    return best
+
+
+class _Lines(NamedTuple):
+    """What straight lines on another scale err by, over those on the plain one."""
+
+    mean: float  # over the spans; infinite where too few values are observed to tell
+    most: float  # of a span
+    sure: float  # how many standard errors they are better by, on average
+
+    @classmethod
+    def of(cls, steps: np.ndarray, x: np.ndarray, warp: Warp, relative: bool = False) -> _Lines:
         ratios, sure = [], []
         for k in _SPANS:
             even = np.abs(steps[2 * k :] - steps[: -2 * k] - 2 * k) < 0.5
             ends, between = (x[: -2 * k], x[2 * k :]), x[k:-k]
             lines = [w.back((w(ends[0]) + w(ends[1])) / 2) for w in (Warp(), warp)]
-            plain, other = (np.abs(line - between)[even & np.isfinite(lines[0] + between)] for line in lines)
-            if len(plain) >= _FEWEST:
-                gain = plain - other
-                ratios.append(other.mean() / max(plain.mean(), 1e-300))
+            known = even & np.isfinite(lines[0] + between)
+            sizes = [line + between if relative else np.ones(len(between)) for line in lines]
+            old, new = (np.abs(l - between)[known] / size[known] for l, size in zip(lines, sizes, strict=True))
+            if len(old) >= _FEWEST:
+                gain = old - new
+                ratios.append(new.mean() / max(old.mean(), 1e-300))
                 sure.append(gain.mean() / max(gain.std() / np.sqrt(len(gain)), 1e-300))
-        if ratios and np.mean(ratios) < least and max(ratios) < _HARM and np.mean(sure) > _SURE:
-            best, least = warp, float(np.mean(ratios))
-    return best
+        return cls(float(np.mean(ratios)), max(ratios), float(np.mean(sure))) if ratios else cls(np.inf, np.inf, 0.0)

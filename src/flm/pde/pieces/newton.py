@@ -239,7 +239,9 @@ def _evened(system: System, rows: Sequence[PieceRows], sizes: np.ndarray) -> lis
         parts = zip(system.own_columns(leaf), sizes, strict=True)
         weight = np.sum([size * np.linalg.norm(piece.own[:, columns], axis=1) for columns, size in parts], axis=0)
         weight = np.where(weight > 0, weight, 1.0)[:, None]
-        even = replace(piece, own=piece.own / weight, traces=piece.traces / weight, right=(piece.right.T / weight[:, 0]).T)
+        even = replace(
+            piece, own=piece.own / weight, traces=piece.traces / weight, right=(piece.right.T / weight[:, 0]).T
+        )
         found.append(even)
     return found
 
