@@ -125,3 +125,18 @@ def test_values_over_orders_of_magnitude_are_filled_by_their_own_size():
             errors.append([np.abs(filled - x)[mask].mean() / x.mean(), np.abs(filled / x - 1)[mask].mean()])
         assert np.isfinite(model.transform(np.where(x < 10, 0.0, holed))).all()  # zeros have no logarithm
     assert (np.mean(ours, axis=0) < 0.8 * np.mean(lines, axis=0)).all()
+
+
+def test_a_scale_goes_on_below_zero_for_other_tables():
+    t = np.arange(400.0)
+    x = np.exp(3 * np.sin(2 * np.pi * t / 40))[:, None]
+    holed = np.where(t[:, None] % 9 == 4, np.nan, x)
+    model = flm.FLMImputer().fit(holed)
+    assert model._state.units.warps[0].kind
+    other = 5 * np.sin(2 * np.pi * t / 40)[:, None]
+    filled = model.transform(np.where(np.isnan(holed), np.nan, other))
+    assert np.abs(filled - other).max() < 1.0
+    assert (model.transform(holed) >= 0).all()
+    huge = np.exp(np.linspace(0, 149 * np.log(10), 400))[:, None]
+    holed = np.where(t[:, None] % 9 == 4, np.nan, huge)
+    assert np.abs(flm.FLMImputer().fit_transform(holed) / huge - 1).max() < 0.1

@@ -50,7 +50,8 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
     amplitudes have a cross-spectrum learned from all windows ("coupled"); all harmonics of a channel under a learned spectral
     prior, plus the lines that stand out of it ("dense": one channel, or small tables); a regression on the rows around the hole
     ("lags"), also on the coupled model's filling ("refined"); straight lines ("lines"). So no channel is filled much worse than
-    by the best of them.
+    by the best of them. A channel without negative values is filled on a scale of roots or logarithms where it varies more evenly
+    there: it then has no negative fillings, and its intervals reach farther up than down.
 
     Args:
         window: samples per window of the coupled model; None means 48, less for short or wide tables.
@@ -151,8 +152,9 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
             >>> bool((found.std[50:55] > 0).all())
             True
         """
-        units, model, X = self._fitted.units, self._fitted.model, _plain(X)
+        model, X = self._fitted.model, _plain(X)
         table = self._read(X, reset=False)
+        units = self._fitted.units.suited(table)
         steps, values = units.standardized(table)
         missing = np.isnan(values)
         calibrations = model.own_calibrations if fitted else model.calibrations

@@ -8,7 +8,7 @@ its values; one that spans orders of magnitude is also judged by relative errors
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ _MORE = 0.1  # of the mean is added to the values before their logarithms are ta
 # A channel over orders of magnitude takes logarithms where relative errors, |a - b| / (a + b), are at most so large a share of
 # plain ones; its absolute errors are those of a few values. So much of the smallest value is added: zeros may follow.
 _MUCH, _LITTLE = 0.6, 1e-3
+_MOST = 700.0  # e to this power is still a number
 
 
 @dataclass(frozen=True)
@@ -33,18 +34,21 @@ class Warp:
 
     kind: str = ""  # or "root", "log"
     more: float = 0.0  # is added before logarithms are taken
+    signed: bool = False  # whether values may be negative: the scale goes on evenly below zero
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        """The values on the scale; negative ones count as zero where it has none."""
+        """The values on the scale."""
         if self.kind == "root":
-            return np.sqrt(np.maximum(x, 0.0))
-        return np.log(np.maximum(x, 0.0) + self.more) if self.kind == "log" else x
+            return np.sign(x) * np.sqrt(np.abs(x))
+        return np.sign(x) * np.log1p(np.abs(x) / self.more) + np.log(self.more) if self.kind == "log" else x
 
     def back(self, z: np.ndarray) -> np.ndarray:
         """The values in their own units."""
-        if self.kind == "root":
-            return np.maximum(z, 0.0) ** 2
-        return np.maximum(np.exp(np.minimum(z, 300.0)) - self.more, 0.0) if self.kind == "log" else z
+        if not self.kind:
+            return z
+        above = z if self.kind == "root" else z - np.log(self.more)
+        size = above**2 if self.kind == "root" else self.more * np.expm1(np.minimum(np.abs(above), _MOST))
+        return np.where(above > 0, size, -size if self.signed else 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +77,11 @@ class Units:
         center, spread = np.nanmean(warped, axis=0), np.nanstd(warped, axis=0)
         spread = np.where(spread > 1e-12 * np.abs(center), spread, 1.0)
         return cls(step, origin, center, spread, warps if any(warp.kind for warp in warps) else ())
+
+    def suited(self, table: Table) -> Units:
+        """The units for another table: a channel that is negative there may be filled with negative values."""
+        below = (table.values < 0).any(axis=0)
+        return replace(self, warps=tuple(replace(w, signed=bool(b)) for w, b in zip(self.warps, below, strict=False)))
 
     def standardized(self, table: Table) -> tuple[np.ndarray, np.ndarray]:
         """Times in steps from the origin, increasing, and the channels at these times."""

@@ -24,7 +24,7 @@ _REWEIGHTINGS = 8
 _WORSE = 1.1  # factor by which growing noise may raise the mean square error of rows that are left out
 _NOISE_FREE = 1e-12  # of the variance of the outputs
 _MOST_LINES = 24  # beside a lattice
-_NO_WORSE = 1.0  # nats a degree by which a trend may be behind: they hang on the prior of its coefficients
+_NO_WORSE = 1.0  # nats a degree by which a trend may be behind another: they hang on the prior of its coefficients
 _HOPELESS = 10.0  # nats: a lattice further behind is not tried with other trends
 _MOVES = 3  # of the frequencies of lines beside a lattice
 _NEAR = 20.0  # nats by which a model may be behind and still be heard beyond the record
@@ -95,7 +95,9 @@ class _Search:
         if len(ways) == 2 and asked.num_subnets is None:
             listen(Progress("lines beside a lattice", share=0.9))
             found += self._both(sample, found)
-        model = max(found, key=lambda model: model.evidence + _NO_WORSE * model.waves.degree)
+        model = max(found, key=lambda model: model.evidence)
+        if model.waves.degree:
+            model = max(found, key=lambda model: model.evidence + _NO_WORSE * model.waves.degree)
         rivals = [other for other in found if other is not model and other.evidence > model.evidence - _NEAR]
         if asked.ridge is not None:
             # sum of squares + ridge |c|^2: prior variance 1 / ridge in units of the noise
