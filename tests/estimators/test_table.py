@@ -72,3 +72,84 @@ def test_a_table_with_a_zone_is_filled_and_drawn():
 def test_features_of_earlier_files_are_read():
     old = {"name": "t", "kind": "date", "unit": "days", "origin": 0.0, "levels": ()}
     assert Feature._unpack(old) == Feature("t", "date", "days")
+
+
+@pytest.mark.parametrize("fitted", ["numbers", "dates", "durations"])
+@pytest.mark.parametrize("given", ["numbers", "dates", "durations"])
+def test_a_clock_of_another_kind_is_refused(fitted, given):
+    columns = {"numbers": pd.Series(np.arange(60.0)), "dates": DAYS, "durations": DAYS - DAYS[0]}
+    model = flm.FLMRegressor(2).fit(pd.DataFrame({"t": columns[fitted]}), Y)
+    if given in (fitted, "numbers"):  # numbers are in the unit of the clock
+        model.predict(pd.DataFrame({"t": columns[given]}))
+        return
+    with pytest.raises(ValueError, match=f"^`X` must have {fitted} in 't', as were fitted; got {given}. Give the col"):
+        model.predict(pd.DataFrame({"t": columns[given]}))
+
+
+def test_texts_and_objects_are_dates_in_the_zone_of_the_clock():
+    hours = pd.date_range("2024-10-25", periods=60, freq="h", tz="Europe/Zurich")
+    model = flm.FLMRegressor(2).fit(pd.DataFrame({"t": hours}), Y)
+    for six in ("2024-10-26 06:00", pd.Timestamp("2024-10-26 06:00"), "2024-10-26 06:00+02:00"):
+        assert model.predict(pd.DataFrame({"t": [six]})) == pytest.approx(
+            model.predict(pd.DataFrame({"t": hours[30:31]}))
+        )
+    over = pd.date_range("2024-10-26 23:00", periods=8, freq="h", tz="Europe/Zurich")
+    both = [model.predict(pd.DataFrame({"t": dates})) for dates in (over, over.tz_localize(None))]
+    np.testing.assert_allclose(*both)
+    with pytest.raises(ValueError, match=r"`X` must have times in 't' that come once in Europe/Zurich, or w"):
+        model.predict(pd.DataFrame({"t": [pd.Timestamp("2024-10-27 02:30")]}))
+    with pytest.raises(ValueError, match=r"^`until` must have times in 't' that come once"):
+        model.forecast(until="2024-10-27 02:30")
+    objects = pd.DataFrame({"t": [day.date() for day in DAYS]})
+    plain = [flm.FLMRegressor(2).fit(X, Y).predict(X) for X in (objects, DAYS.to_numpy(), pd.DataFrame({"t": DAYS}))]
+    np.testing.assert_allclose(plain[0], plain[2])
+    np.testing.assert_allclose(plain[1], plain[2])
+
+
+def test_an_index_of_dates_is_the_clock_however_it_is_kept():
+    series = pd.Series(np.where(np.arange(60) == 31, np.nan, np.arange(60.0)), index=pd.DatetimeIndex(DAYS))
+    mixed = series.sample(frac=1, random_state=1)
+    for index in (mixed.index, mixed.index.date, mixed.index.astype(str)):
+        filled = flm.FLMImputer().fit_transform(mixed.set_axis(index))
+        assert filled.to_numpy()[mixed.isna().to_numpy()] == pytest.approx(31.0, abs=0.1)
+    with pytest.raises(ValueError, match="`time` must be a column of numbers, dates or durations; got"):
+        flm.FLMImputer(time="t").fit(pd.DataFrame({"t": list("abc") * 20, "y": Y}))
+
+
+def test_forecasts_go_on_beyond_2262_and_below_milliseconds():
+    months = pd.date_range("1990-01-01", periods=60, freq="MS")
+    model = flm.FLMRegressor(2).fit(months, Y)
+    assert f"{model.forecast(5000).index[-1]:%Y-%m-%d}" == "2411-08-01"
+    assert len(model.forecast(until="2300-01-01")) == 3661
+    for clock in (pd.date_range("2024", periods=60, freq="100us"), pd.timedelta_range(0, periods=60, freq="100us")):
+        after = flm.FLMRegressor(2).fit(clock, Y).forecast(3).index
+        assert after.equals(clock[-1] + pd.to_timedelta([100, 200, 300], "us"))
+
+
+@pytest.mark.parametrize(
+    ("y", "got"),
+    [
+        (["1.5"] * 60, "`y` must have numbers; got the text '1.5'"),
+        (DAYS, "`y` must have numbers; got dates or durations"),
+        (pd.Series([None, *Y[1:]], dtype=object), "`y` must have no NaN; got 1 of 60"),
+    ],
+)
+def test_outputs_must_be_numbers(y, got):
+    with pytest.raises(ValueError, match=got):
+        flm.FLMRegressor().fit(np.arange(60.0)[:, None], y)
+    objects = flm.FLMRegressor(2).fit(np.arange(60.0)[:, None], pd.Series(list(Y), dtype=object))
+    assert objects.predict([[3.0]])[0] == pytest.approx(Y[3], abs=0.3)
+
+
+def test_few_rows_and_constants_are_fitted_without_warnings(tmp_path):
+    for X, y in ((np.arange(3.0)[:, None], Y[:3]), (np.ones((40, 1)), Y[:40])):
+        assert (flm.FLMRegressor().fit(X, y).predict(X, return_std=True)[1] > 0.01).all()
+    with pytest.raises(ValueError, match="minimum of 2 is required"):
+        flm.FLMRegressor().fit([[1.0]], [5.0])
+    with pytest.raises(ValueError, match="not fitted yet"):
+        flm.save(flm.FLMRegressor(), tmp_path / "model.safetensors")
+    frame = pd.DataFrame({"a": pd.Series([1, 2, None, 4] * 15, dtype=object), "b": Y})
+    drawn = flm.FLMImputer().fit(frame).impute(frame).sample(2)
+    assert np.isfinite(drawn).all()
+    with pytest.raises(ValueError, match="`n` must be an integer of at least 1; got -1"):
+        flm.FLMImputer().fit(frame).impute(frame).sample(-1)

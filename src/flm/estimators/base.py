@@ -45,14 +45,14 @@ class AbstractEstimator(BaseEstimator, Generic[State]):
         return tuple(f"x{j}" for j in range(self.n_features_in_)) if names is None else tuple(map(str, names))
 
     def _pack(self) -> dict[str, object]:
-        parameters = self.get_params(deep=False)
+        state, parameters = self._fitted, self.get_params(deep=False)
         del parameters["progress"]
         names = self._names if hasattr(self, "feature_names_in_") else None
         return {
             "parameters": parameters,
             "num_features": int(self.n_features_in_),
             "names": names,
-            "state": self._fitted,
+            "state": state,
         }
 
     @classmethod

@@ -19,7 +19,7 @@ _CLOCKS = pd.DatetimeIndex | pd.TimedeltaIndex | pd.PeriodIndex
 
 LARGEST = 1e150  # its square is still a number
 SECONDS = {"years": 365.2425 * 86400, "days": 86400.0, "h": 3600.0, "min": 60.0, "s": 1.0}
-_MONTH = SECONDS["years"] / SECONDS["days"] / 12  # in days
+_TICKS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}  # a second
 _LEAST_SPAN = 20  # a record spans at least this many units of its clock, if there is a unit small enough
 MOST_LEVELS = 50  # of a category; a column with more is taken for a name or a key
 
@@ -38,12 +38,10 @@ def is_frame(X: object) -> TypeGuard[pd.DataFrame]:
 
 def seconds(dates: pd.Index) -> np.ndarray:
     """Dates, periods (their starts) or durations as seconds, since 1970 (in UTC where dates have a zone) or zero; NaN for NaT."""
-    if isinstance(dates, pd.TimedeltaIndex):
-        ticks = dates.to_numpy("timedelta64[ns]")
-    else:
-        index = dates.to_timestamp() if isinstance(dates, pd.PeriodIndex) else pd.DatetimeIndex(dates)
-        ticks = index.tz_convert(None).to_numpy("datetime64[ns]") if index.tz else index.to_numpy("datetime64[ns]")
-    return np.where(np.isnat(ticks), np.nan, ticks.astype("int64") / 1e9)
+    if isinstance(dates, pd.PeriodIndex):
+        dates = dates.to_timestamp()
+    index = dates if isinstance(dates, pd.TimedeltaIndex) else pd.DatetimeIndex(dates)
+    return np.where(index.isna(), np.nan, index.asi8 / _TICKS[index.unit])
 
 
 @dataclass(frozen=True)
@@ -57,9 +55,11 @@ class Feature:
     levels: tuple[str, ...] = ()  # of a category; in the first level all columns are zero
     zone: str = ""  # of dates that have one
     written: str = ""  # the format of dates that came from a file
+    months: int = 0  # between dates that follow the calendar
+    day: int = 0  # on which they then are, or on the last one of shorter months
 
     @classmethod
-    def _unpack(cls, named: dict) -> Feature:  # files of earlier versions have neither `zone` nor `written`
+    def _unpack(cls, named: dict) -> Feature:  # files of earlier versions lack the last ones
         return cls(**named)
 
     @classmethod
@@ -79,7 +79,8 @@ class Feature:
         span = np.ptp(known) if len(known) else 0.0
         unit = next((unit for unit, size in SECONDS.items() if span >= _LEAST_SPAN * size), "s")
         origin = float(known[0]) if kind == "date" and len(known) else 0.0
-        return cls(name, kind, unit, origin, zone=_zone(column), written=written)
+        months, day = _calendar(pd.Index(column)) if kind == "date" else (0, 0)
+        return cls(name, kind, unit, origin, zone=_zone(column), written=written, months=months, day=day)
 
     @property
     def counted(self) -> str:
@@ -102,49 +103,89 @@ class Feature:
             found = (text[:, None] == np.array(self.levels[1:], dtype=object)).astype(float)
             found[column.isna().to_numpy()] = np.nan
             return found
-        if self.kind == "number" or _kind(column) == "number":  # already in the unit of the clock
+        given = _kind(column)
+        if given == "number" or (given, self.kind) == ("category", "number"):  # of a clock: already in its unit
             return column.to_numpy(float, na_value=np.nan)[:, None]
-        dates, zone = pd.Index(column), _zone(column)
+        if self.kind != given and not (given == "category" and self.kind in _READ):
+            rule = f"{_MEANT[self.kind]} in {self.name!r}, as were fitted"
+            raise InputError(f"`X` must have {rule}; got {_MEANT[given]}. Give the column as it was fitted.")
+        is_plain = given == self.kind and column.dtype != object
+        dates = pd.Index(column if is_plain else _READ[self.kind](column))
+        zone = getattr(dates, "tz", None)
         if zone and not self.zone:
             rule = f"dates without a time zone in {self.name!r}, as were fitted"
             raise InputError(f"`X` must have {rule}; got {zone}. Fit dates with a zone, or take it off both.")
-        if self.zone and not zone and isinstance(dates, pd.DatetimeIndex):  # an hour that comes twice is unknown
-            dates = dates.tz_localize(self.zone, ambiguous="NaT", nonexistent="shift_forward")
+        if self.zone and not zone and not isinstance(dates, pd.PeriodIndex):
+            dates = _localized(pd.DatetimeIndex(dates), self.zone, self.name)
         return ((seconds(dates) - self.origin) / SECONDS[self.unit])[:, None]
 
     def ahead(self, last: float, step: float, count: int) -> np.ndarray:
-        """The numbers of the next steps of a clock, (count,); steps of months or years follow the calendar."""
-        days = step * SECONDS.get(self.unit, 0.0) / SECONDS["days"]
-        months = round(days / _MONTH)
-        if self.kind == "date" and 12 % max(months, 1) == 0 and abs(days - months * _MONTH) <= 1.6 < days:
-            first, end = self.back(np.array([0.0, last]))
-            ends = first.is_month_end and end.is_month_end
-            if ends or first.day == end.day:
-                dates = pd.DatetimeIndex([end + pd.DateOffset(months=months * k) for k in range(1, count + 1)])
-                return self.numbers(pd.Series(dates + pd.offsets.MonthEnd(0) if ends else dates))[:, 0]
-        return last + step * np.arange(1, count + 1)
+        """The numbers of the next steps of a clock, (count,); dates that follow the calendar go on so."""
+        if not self.months:
+            return last + step * np.arange(1, count + 1)
+        end = self.back(np.array([last])).tz_localize(None)  # pyright: ignore[reportAttributeAccessIssue]
+        months = end.to_numpy("datetime64[M]") + self.months * np.arange(1, count + 1)
+        length = ((months + 1).astype("datetime64[D]") - months.astype("datetime64[D]")).astype(int)
+        days = (
+            months.astype("datetime64[us]")
+            + np.minimum(self.day, length).astype("timedelta64[D]")
+            - np.timedelta64(1, "D")
+        )
+        dates = pd.DatetimeIndex(days + (end - end.normalize()).to_numpy("timedelta64[us]"))
+        if self.zone:
+            dates = dates.tz_localize(self.zone, ambiguous=np.ones(count, bool), nonexistent="shift_forward")
+        return self.numbers(pd.Series(dates))[:, 0]
 
     def back(self, values: np.ndarray) -> pd.Index:
-        """Numbers of a clock as dates or durations, to the millisecond; other numbers unchanged."""
+        """Numbers of a clock as dates or durations, to the millisecond or, of a short record, finer; other numbers unchanged."""
         if not self.unit:
             return pd.Index(values)
-        since = np.round((np.asarray(values) * SECONDS[self.unit] + self.origin) * 1e3).astype("int64")
+        tick = "us" if self.unit == "s" else "ms"
+        since = np.round((np.asarray(values) * SECONDS[self.unit] + self.origin) * _TICKS[tick]).astype("int64")
         if self.kind != "date":
-            return pd.to_timedelta(since, unit="ms")
-        dates = pd.to_datetime(since, unit="ms")
+            return pd.TimedeltaIndex(since.astype(f"timedelta64[{tick}]"))
+        dates = pd.DatetimeIndex(since.astype(f"datetime64[{tick}]"))
         return dates.tz_localize("UTC").tz_convert(self.zone) if self.zone else dates
 
 
 ROWS = Feature("row", "row")  # the clock of a table without one
 
 
+_READ = {"date": pd.to_datetime, "duration": pd.to_timedelta}  # texts of a clock
+_MEANT = {"number": "numbers", "date": "dates", "duration": "durations", "category": "texts"}
+
+
 def _kind(column: pd.Series) -> str:
+    if column.dtype.kind == "O" and pd.api.types.infer_dtype(column) in ("date", "datetime", "datetime64"):
+        return "date"
     if isinstance(column.dtype, pd.PeriodDtype | pd.DatetimeTZDtype) or column.dtype.kind == "M":
         return "date"
     if column.dtype.kind == "m":
         return "duration"
     plain = column.dtype.kind == "O" and not any(isinstance(value, str) for value in column.iloc[:100])
     return "number" if plain or pd.api.types.is_numeric_dtype(column.dtype) else "category"
+
+
+def _calendar(dates: pd.Index) -> tuple[int, int]:
+    """How many months are between dates, or a multiple of them, and the day of the month; zeros where it is not the same day."""
+    known = dates.to_timestamp() if isinstance(dates, pd.PeriodIndex) else pd.DatetimeIndex(dates)
+    known = known.dropna().unique().sort_values()
+    months = np.diff(12 * known.year + known.month)
+    if len(known) < 3 or not months.all() or (known - known.normalize()).nunique() > 1:
+        return 0, 0
+    days = known.day.to_numpy()
+    day = 31 if known.is_month_end.all() else int(days.max())
+    return (int(np.gcd.reduce(months)), day) if (days == np.minimum(day, known.days_in_month)).all() else (0, 0)
+
+
+def _localized(dates: pd.DatetimeIndex, zone: str, name: str) -> pd.DatetimeIndex:
+    """Dates without a zone in this one; an hour that comes twice is known where both stand in order."""
+    try:
+        return dates.tz_localize(zone, ambiguous="infer", nonexistent="shift_forward")
+    except ValueError:
+        twice = dates[dates.tz_localize(zone, ambiguous="NaT", nonexistent="shift_forward").isna() & dates.notna()]
+        rule = f"times in {name!r} that come once in {zone}, or with their zone"
+        raise InputError(f"`X` must have {rule}; got {twice[0]}, which comes twice.") from None
 
 
 def _zone(column: pd.Series) -> str:
@@ -180,7 +221,13 @@ def features_of(X: object) -> tuple[Feature, ...]:
 
 def encoded(X: object, features: tuple[Feature, ...]) -> object:
     """The table as a data frame of numbers; unchanged if it needs no conversion."""
-    if not features or not is_frame(X):
+    if not is_frame(X):
+        return X
+    for name, column in () if features else X.items():
+        if (kind := _kind(column)) in _READ:
+            rule = f"numbers in {str(name)!r}, as were fitted"
+            raise InputError(f"`X` must have {rule}; got {_MEANT[kind]}. Give the column as it was fitted.")
+    if not features:
         return X
     missing = [feature.name for feature in features if feature.name not in X.columns]
     if missing:
@@ -244,7 +291,19 @@ def numeric_copy(X: TableLike, time: str | int | None) -> TableLike:
 def _clock_column(index: pd.Index) -> pd.Index:
     """A column of numbers, dates, periods or durations; texts are read as dates."""
     is_text = index.dtype.kind in "OSU" or str(index.dtype) in ("string", "str")
-    return pd.to_datetime(index) if is_text and not isinstance(index, _CLOCKS) else index
+    try:
+        return pd.to_datetime(index) if is_text and not isinstance(index, _CLOCKS) else index
+    except (ValueError, TypeError) as error:
+        raise InputError(f"`time` must be a column of numbers, dates or durations; got {short(str(error))}.") from None
+
+
+def _clock_index(index: object) -> pd.Index | None:
+    """An index of dates, periods or durations, also of dates as objects or as texts (2024-01-31); None for others."""
+    if not isinstance(index, pd.Index):
+        return None
+    kind = pd.api.types.infer_dtype(index)
+    written = kind == "string" and bool(index.str.match(r"\d{4}-\d\d-\d\d(?!\S)|\d{4}-\d\d-\d\dT").all())
+    return _clock_column(index) if isinstance(index, _CLOCKS) or written or kind in ("date", "datetime") else None
 
 
 def read_table(X: TableLike, values: np.ndarray, time: str | int | None) -> Table:
@@ -255,8 +314,8 @@ def read_table(X: TableLike, values: np.ndarray, time: str | int | None) -> Tabl
     n, width = values.shape
     columns = np.arange(width)
     if time is None:
-        index = getattr(X, "index", None)
-        if not isinstance(index, _CLOCKS):
+        index = _clock_index(getattr(X, "index", None))
+        if index is None:
             return Table(np.arange(n, dtype=float), values, values, columns)
         _refuse_holes(times := seconds(index), "the index")
         return Table(times, values, values, columns, Feature.of(str(index.name or "time"), pd.Series(index)))

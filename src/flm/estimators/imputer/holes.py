@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtrit
@@ -208,7 +209,7 @@ class Calibration:
 
     def half_width(self, level: float) -> float:
         """Half-width of the interval of this level, in units of the calibrated standard deviation."""
-        if not 0 < level < 1:
+        if not isinstance(level, Real) or not 0 < level < 1:
             raise InputError(f"`level` must be between 0 and 1; got {level!r}.")
         return float(_student_quantile(level, self.tail)) * self.unit / self.factor
 

@@ -12,6 +12,9 @@ from scipy.signal import lfilter
 from flm.estimators.imputer.holes import Calibration
 from flm.estimators.imputer.units import Units
 from flm.estimators.table import SECONDS, Container, Feature, TableLike, is_frame
+from flm.wording import check_count
+
+_CLOCKS = (pd.PeriodDtype, pd.DatetimeTZDtype)
 
 
 class ExtrapolationWarning(UserWarning):
@@ -115,6 +118,7 @@ class Imputation:
             >>> drawn.shape, bool(drawn[:, 50:62].mean(axis=(1, 2)).std() > 0)
             ((100, 300, 1), True)
         """
+        n = check_count("n", n, 1)
         holes, kinds = self._rows_of(self.filled), self._rows_of(self.kinds)
         rng, a = np.random.default_rng(seed), self.persistence
         b, root = np.sqrt(1 - a * a), np.linalg.cholesky(self.together)
@@ -158,9 +162,11 @@ def dressed(X: TableLike, array: np.ndarray, columns: Iterable[int]) -> Containe
 
 
 def _numbers(table: Container) -> np.ndarray:
-    """The columns of numbers, NaN for others."""
+    """The columns of numbers, NaN for dates."""
     if not is_frame(table):
         return np.array(table, float)
-    numeric = [column.dtype.kind in "iuf" for _, column in table.items()]
-    parts = [table.iloc[:, j].to_numpy(float) if ok else np.full(len(table), np.nan) for j, ok in enumerate(numeric)]
-    return np.stack(parts, axis=1)
+    is_clock = [column.dtype.kind in "mM" or isinstance(column.dtype, _CLOCKS) for _, column in table.items()]
+    numbers = lambda column: column.to_numpy(float, na_value=np.nan)
+    return np.stack(
+        [np.full(len(table), np.nan) if no else numbers(table.iloc[:, j]) for j, no in enumerate(is_clock)], 1
+    )

@@ -80,8 +80,10 @@ class Units:
 
     def suited(self, table: Table) -> Units:
         """The units for another table: a channel that is negative there may be filled with negative values."""
-        below = (table.values < 0).any(axis=0)
-        return replace(self, warps=tuple(replace(w, signed=bool(b)) for w, b in zip(self.warps, below, strict=False)))
+        below = np.any(table.values < 0, axis=0)
+        return replace(
+            self, warps=tuple(replace(w, signed=b) for w, b in zip(self.warps, below.tolist(), strict=False))
+        )
 
     def standardized(self, table: Table) -> tuple[np.ndarray, np.ndarray]:
         """Times in steps from the origin, increasing, and the channels at these times."""

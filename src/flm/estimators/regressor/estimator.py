@@ -19,12 +19,13 @@ from flm.estimators.regressor.settings import (
     Settings,
     as_chunks,
     as_features,
+    as_outputs,
     clock_step,
     mean_repeats,
     refuse_holes,
 )
 from flm.estimators.regressor.wave_fit import Spectrum, WaveFit
-from flm.estimators.table import Feature, as_frame, check_size, encoded, features_of, is_frame
+from flm.estimators.table import Feature, check_size, encoded, features_of, is_frame
 from flm.numerics.least_squares import one_thread
 from flm.results.progress import Progress
 from flm.wording import InputError, check_count
@@ -164,13 +165,14 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
         self, X: object, y: object, given: npt.ArrayLike | None = None, *, first: bool, streaming: bool = True
     ) -> None:
         """Absorb checked rows; the first ones fix the frequencies."""
-        X, y = as_features(X), as_frame(y)
+        X, y = as_features(X), as_outputs(y)
         features = features_of(X) if first else self._state.features
         target, targets = str(getattr(y, "name", None) or ""), tuple(map(str, y.columns)) if is_frame(y) else ()
         X = encoded(X, features)
         refuse_holes(X)
         refuse_holes(y, "y")
         rules = {"reset": first, "dtype": np.float64, "multi_output": True, "y_numeric": True}
+        rules["ensure_min_samples"] = 1 + first  # one row says nothing about its error
         X, y = map(np.asarray, validate_data(self, X, y, **rules))  # pyright: ignore[reportArgumentType]
         check_size("X", X)
         check_size("y", y)
@@ -248,7 +250,7 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
                 at = clock.numbers(pd.Series(pd.to_datetime(end)) if clock.kind == "date" else end)[0, 0]
             except (ValueError, TypeError) as error:
                 if isinstance(error, InputError):
-                    raise
+                    raise InputError(str(error).replace("`X`", "`until`")) from None
                 wanted = {"date": "a date", "duration": "a duration"}.get(clock.kind, "a number")
                 raise InputError(f"`until` must be {wanted}, as the clock is; got {until!r}.") from None
             most = max(int((at - last) / state.step), 0) + 2

@@ -134,9 +134,9 @@ def fit_lattice(
     peak = _unexplained(smallest[0], sample) if m == 1 and num_subnets is None and start is None else None
     if peak is not None:
         T = reach(smallest[1])
-        start = replace(smallest[1], harmonics=(1, 2)).with_band(*peak)
+        overtones = replace(smallest[1], harmonics=(1, 2)).with_band(*peak)
         budget = min(int(T[0] * sample.count) + 2 * _FIRST_BUDGET, most)
-        found = maximized(on_lattice(T, start, 1, budget), start)
+        found = maximized(on_lattice(T, overtones, 1, budget), overtones)
         best = found if found[0].evidence > best[0].evidence + _CLEAR else best
     listen(Progress(f"{best[0].waves.num_columns} columns kept", share=0.8))
     model, prior = maximized(*best, _LAST_STEPS, _STEPS)
@@ -184,7 +184,7 @@ def _unexplained(model: WaveModel, sample: Sample) -> tuple[float, int] | None:
     height, outputs = heights[axis], residual.shape[1]
     least = outputs * (np.log(max(m * sample.count / 2, 2.0)) + _CLEAR)
     # The residual along one feature is not white, either, if a fifth of all frequencies have much more power than the rest.
-    parts = np.array([part.mean() for part in np.array_split(height[1:], 5)]) / outputs
+    parts = np.array([part.mean() for part in np.array_split(height[1:], 5) if len(part)] or [0.0]) / outputs
     uneven = m == 1 and parts.max() - 1 > 5 / np.sqrt(max(sample.count / 10, 1.0))
     clear = height.max() > least or uneven
     return (float(sample.scans[axis].frequencies[np.argmax(height)]), axis) if clear else None

@@ -111,8 +111,27 @@ def clock_step(X: np.ndarray) -> float:
 
 def as_features(X: object) -> object:
     """The table as `as_frame` makes it; a series of dates, periods or durations is one feature."""
+    if isinstance(X, np.ndarray) and X.dtype.kind in "mM" and X.ndim < 3:
+        X = pd.DataFrame(X.reshape(len(X), -1))
+        return X.set_axis(["time"] if X.shape[1] == 1 else [f"x{j}" for j in X], axis=1)
     framed = as_frame(pd.Index(X) if isinstance(X, pd.Series) and X.dtype.kind in "mMO" else X)
     return X if isinstance(framed, pd.Index) else framed
+
+
+def as_outputs(y: object) -> object:
+    """Outputs as they came, objects as numbers; refused where they are texts, dates or durations."""
+    y = as_frame(y)
+    values = y.to_numpy() if is_frame(y) or isinstance(y, pd.Series) else np.asarray(y)
+    if y is None or values.dtype.kind not in "OUSmM":
+        return y
+    text = next((value for value in values.ravel() if isinstance(value, str)), None)
+    if text is not None or values.dtype.kind in "mM":
+        got = "dates or durations" if text is None else f"the text {str(text)!r}"
+        raise InputError(f"`y` must have numbers; got {got}. Convert them, for instance with pandas.to_numeric.")
+    try:
+        return y.astype(float) if is_frame(y) or isinstance(y, pd.Series) else values.astype(float)
+    except (ValueError, TypeError):  # other objects, which scikit-learn refuses
+        return y
 
 
 def refuse_holes(X: object, name: str = "X") -> None:

@@ -39,7 +39,7 @@ def looks(setup: Setup) -> np.ndarray:
 def spots(setup: Setup, place: Place) -> tuple[np.ndarray, np.ndarray]:
     """Where a source or data alone are largest, or all over them where they are narrow, in each cell, (Q, m), and shares, (Q,).
 
-    The sum of shares times sizes is the mean of the source over the domain, or of data over their place.
+    The sum of shares times sizes is the mean over the domain of the source, or over its faces of the data, zero elsewhere on them.
     """
     low, width, m = setup.bounds[:, 0], np.ptp(setup.bounds, axis=1), len(setup.bounds)
     free, count = [j for j in range(m) if j not in place.pinned], DENSE // (20 if place.pinned else 1)
