@@ -71,6 +71,10 @@ def test_parts_of_a_clock_are_one(name, read):
     assert len(found.of_kind("number")) == (3 if name == "derived columns" else 1)  # the parts are no values
 
 
+DAYS = pd.date_range("2024-01-01", periods=120)
+ONE_TWICE = [f"{day:%Y-%m-%d},{k * 7 % 24}.{k % 10}" for k, day in enumerate(DAYS[:60].append(DAYS[59:]))]
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -79,6 +83,9 @@ def test_parts_of_a_clock_are_one(name, read):
         table("when,date,hour,v", [f"{t:%Y-%m-%d %H:%M},{t:%Y-%m-%d},{t.hour}" for t in HOURS]),  # a clock is there
         table("year,m,v", [f"{1900 + k},{k % 12 + 1}" for k in range(120)]),  # years are clock enough
         table("year,model,v", [f"{1900 + k // 12},{k % 12 + 1}" for k in range(120)]),
+        *(table(f"date,{name},v", ONE_TWICE) for name in ("min [°C]", "h_rain", "time on", "std", "h", "time [h]")),
+        table("date,hour,v", [f"{cells.partition('.')[0]}" for cells in ONE_TWICE]),
+        table("name,date,sleep,v", [f"{k // 50},{DAYS[k % 50]:%Y-%m-%d},7:{k * 7 % 60:02d}" for k in range(100)]),
     ],
 )
 def test_other_columns_are_no_parts_of_a_clock(content, read):
@@ -88,7 +95,18 @@ def test_other_columns_are_no_parts_of_a_clock(content, read):
 def test_an_hour_that_comes_again_when_summer_ends_is_no_obstacle(read):
     local = pd.date_range("2024-10-20", periods=240, freq="h", tz="Europe/Zurich").tz_localize(None)
     rows = "".join(f"{t:%Y-%m-%d},{t.hour},{k % 7}\n" for k, t in enumerate(local))
-    assert (read("date,hour,v\n" + rows).values["date"].to_numpy() == local.to_numpy()).all()
+    for header in ("date,hour,v\n", "date,Hour of Day (local),min\n"):  # and no minutes
+        found = read(header + rows)
+        assert (found.values["date"].to_numpy() == local.to_numpy()).all()
+        assert len(found.of_kind("number")) == 1
+
+
+def test_times_of_a_day_of_any_name_are_joined_where_they_follow_each_other(read):
+    cells = HOURS.strftime("%Y-%m-%d,8:00,%H:%M")
+    assert (read(table("date,nap,Uhrzeit,v", cells)).values["date"].to_numpy() == HOURS.to_numpy()).all()
+    cells = HOURS.strftime("%Y-%m-%d,%H:%M")
+    assert (read(table("date,ab,v", cells)).values["date"].to_numpy() == HOURS.to_numpy()).all()
+    assert (read(table("date,ab,v", cells[SHUFFLED])).values["date"].to_numpy() != HOURS[SHUFFLED].to_numpy()).any()
 
 
 @pytest.mark.slow
