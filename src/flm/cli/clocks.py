@@ -21,6 +21,7 @@ _PARTS = {"%d": "day", "%m": "month", "%b": "month", "%B": "month", "%Y": "year"
 _KNOWN = {"%Y%m": "dates yearmonth", "%G-W%V-%u": "weeks, by their Mondays", QUARTERS: "quarters, by their first days"}
 _TIMES = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
 _FORMATS = ("ISO8601", *_DIGITS, *map("".join, itertools.product(_DAYS, _TIMES)), *_MONTHS)
+_AHEAD = 20  # years: a date of two digits that is later is one of the century before
 _MIDNIGHT = r"^([^:]*\d[ T])24:00(?=:00|$|\D)"  # the end of a day
 _TIME = r"\d?\d:\d\d(?::\d\d)?"
 RANGE = rf"^(?P<start>.* {_TIME}) ?[-–] ?\S+ {_TIME}$"  # 01.01.2024 07:00 - 01.01.2024 08:00
@@ -183,4 +184,18 @@ def _usual(text: pd.Series) -> pd.Series:
 def _dates(text: pd.Series, form: str) -> pd.Series:
     """Cells as dates of this format in UTC, NaT where a cell is not such a date."""
     found = pd.Series(pd.to_datetime(text, format=form, errors="coerce", utc=True))
+    if "%y" in form and found.notna().any():
+        found = _in_century(found)
     return found.where(found.dt.year.between(1000, 2999))
+
+
+def _in_century(dates: pd.Series) -> pd.Series:
+    """Dates of years of two digits, made to pass from one century to the next; the latest is at most 20 years ahead."""
+    times = dates.dropna().dt.tz_localize(None).to_numpy()
+    years, latest = dates.dropna().dt.year.to_numpy(), pd.Timestamp.now().year + _AHEAD
+    whole = np.unwrap(years, period=100)
+    whole = whole + (years - whole)[whole.argmax()]
+    whole = whole - 100 * (whole.max() > latest) if np.ptp(whole) < 100 else years - 100 * (years > latest)  # or rows in any order
+    months = times.astype("datetime64[M]")
+    moved = months + 12 * (whole - years).astype("timedelta64[M]") + (times - months)
+    return pd.Series(moved, dates.dropna().index).dt.tz_localize("UTC").reindex(dates.index)
