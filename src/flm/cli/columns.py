@@ -77,28 +77,39 @@ def decimal_sign(columns: Mapping[str, pd.Series], name: str, delimiter: str) ->
     return "," if any(text.str.contains(",", regex=False).any() for text in doubtful.values()) else "."
 
 
-def read_column(cells: pd.Series, decimal: str, place: Callable[[int], str], day_first: bool | None = None) -> Column:
-    """The cells of a column as numbers, dates or durations where all cells are such; `place` names a line of it."""
+def read_column(
+    cells: pd.Series,
+    decimal: str,
+    place: Callable[[int], str],
+    day_first: bool | None = None,
+    known: str | None = None,
+) -> Column:
+    """The cells of a column as numbers, dates or durations where all cells are such.
+
+    `place` names a line of it; `known` is the format of a model's dates.
+    """
     if cells.dtype.kind in "iufb":  # from a Parquet file
         return Column("number", cells.astype(float))
     if cells.dtype.kind in "mM":
         return Column("date" if cells.dtype.kind == "M" else "duration", cells)
     text = as_text(cells)
-    known = text.dropna()
-    if not len(known):
+    filled = text.dropna()
+    if not len(filled):
         return Column("empty", pd.Series(np.nan, index=cells.index))
-    wordy = known.iloc[0][-1:].isalpha() and known.str.len().max() > _LONGEST
-    is_first = not wordy and bool(_NO_NUMBER.match(known.iloc[0]))  # then not all can be numbers
+    if (seasons := clocks.read_seasons(text, known)) is not None:
+        return Column("date", seasons, (clocks.words(clocks.SEASONS, "", False),), clocks.SEASONS)
+    wordy = filled.iloc[0][-1:].isalpha() and filled.str.len().max() > _LONGEST
+    is_first = not wordy and bool(_NO_NUMBER.match(filled.iloc[0]))  # then not all can be numbers
     clock = _clock(text, place, day_first) if is_first else None
     if clock is not None and clock.kind != "mixed":
         return clock
-    compact = len(known) > 2 and known.str.fullmatch(r"(1\d|2[0-2])\d\d[01]\d[0-3]\d([0-2]\d([0-5]\d){0,2})?").all()
+    compact = len(filled) > 2 and filled.str.fullmatch(r"(1\d|2[0-2])\d\d[01]\d[0-3]\d([0-2]\d([0-5]\d){0,2})?").all()
     if compact and (clock := _clock(text, place, day_first)) is not None and clock.kind == "date":
         return clock
     if (months := clocks.read_months(text)) is not None:
         return Column("date", months, (clocks.words("%Y%m", "", False),), "%Y%m")
     numbers = _numbers(text, decimal)
-    share = numbers.values.notna().sum() / len(known)
+    share = numbers.values.notna().sum() / len(filled)
     if share == 1.0:
         return numbers
     if not (wordy or is_first or compact):
@@ -134,13 +145,14 @@ def _clock(text: pd.Series, place: Callable[[int], str], day_first: bool | None)
     """Cells as dates or durations, or None."""
     if (spans := clocks.read_durations(text)) is not None:
         return Column("duration", spans, ("durations",))
-    if (found := clocks.read_dates(text, place, day_first)) is None:
+    begun = clocks.beginnings(text)
+    if (found := clocks.read_dates(begun, place, day_first)) is None:
         return None
     dates, form = found
     kind = "date" if dates.notna().sum() == text.notna().sum() else "mixed"
-    told = clocks.words(form, str(dates.dt.tz or ""), clocks.offsets(text.dropna()) > 1)
-    told += ", by their beginnings" * bool(text.str.match(clocks.RANGE, na=False).any())
-    other = clocks.other_order(text, form) if kind == "date" else False
+    told = clocks.words(form, str(dates.dt.tz or ""), clocks.offsets(begun.dropna()) > 1)
+    told += ", by their beginnings" * (begun is not text)
+    other = clocks.other_order(begun, form) if kind == "date" else False
     if other and day_first is None:
         told += f" (days and months could change places: --{'month' if clocks.day_comes_first(form) else 'day'}-first)"
     return Column(kind, dates, (told,), "ISO8601" if other is None else form)  # 01/01/2024 shows no order

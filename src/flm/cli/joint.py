@@ -25,7 +25,9 @@ _PARTS = {  # words that are names, smallest and largest number
     "minutes": (r"m+|mi?n|minut[eo]?s?|minuut", 0, 59),
 }
 _BEHIND = r"of|the|day|month|year|utc|gmt|local|time|ending|beginning|start|end|lokal|ortszeit|mez|number|name"
-_REST = rf"(?:[\W_]+(?:{_BEHIND}))*\s*(?:[\[(][^°%/]*)?"  # behind such a word: "hour of day", "time [UTC]"; no "min [°C]"
+_REST = (
+    rf"(?:[\W_]+(?:{_BEHIND}))*\s*(?:[\[(][^°%/]*)?"  # behind such a word: "hour of day", "time [UTC]"; no "min [°C]"
+)
 _AGAIN = 0.25  # of the rows, at least, have a day that comes again before hours are joined to days, and so for minutes
 _RARE = 0.01  # of the rows may repeat a time or step back, as clocks do where summer ends
 
@@ -86,7 +88,12 @@ def _numbers(columns: Mapping[str, Column], texts: Mapping[str, pd.Series]) -> d
             if part == "month" and column.kind == "text":
                 values = pd.Series(pd.to_datetime(values.str.strip().str[:3], format="%b", errors="coerce")).dt.month
             named = _is_named(name, part) and name not in dict(found.values())
-            if not named or values.dtype.kind not in "if" or not values.between(least, most).all() or (values % 1).any():
+            if (
+                not named
+                or values.dtype.kind not in "if"
+                or not values.between(least, most).all()
+                or (values % 1).any()
+            ):
                 continue
             if part == "hours" and text.str.fullmatch(r"[0-2]\d[0-5]\d").all() and len(text):  # 0000 to 2400
                 values = values // 100 + values % 100 / 60

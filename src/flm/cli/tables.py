@@ -154,7 +154,7 @@ def read_file(
         order = clocks.day_comes_first(known or "") if day_first is None else day_first
         place = lambda line, name=name: f"{path.name}, line {line}: column {name!r}"
         label = in_cells[str(name)].label if name in in_cells else str(name)
-        column = read_column(plain[str(name)] if name in in_cells else cells, decimal, place, order)
+        column = read_column(plain[str(name)] if name in in_cells else cells, decimal, place, order, known)
         equal = column.values.isin(numbers)  # -200.0 is -200
         nothing[name] |= equal
         column = column._replace(values=column.values.mask(equal))
