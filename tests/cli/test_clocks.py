@@ -10,7 +10,7 @@ from flm.cli.tables import read_file
 @pytest.fixture
 def read(tmp_path):
     def give(header, cells, **options):
-        rows = "".join(f"{cell};{np.sin(k / 2):.3f}\n" for k, cell in enumerate(cells))
+        rows = "".join(f"{cell};{100 + k}\n" for k, cell in enumerate(cells))
         (tmp_path / "a.csv").write_text(f"{header};v\n{rows}")
         return read_file(tmp_path / "a.csv", **options)
 
@@ -103,3 +103,24 @@ def test_days_of_few_digits_are_even(digits, read):
     step = "15min" if digits > 4 else "36min"
     cells = [f"{45019 + k * (pd.Timedelta(step) / pd.Timedelta('1D')):.{digits}f}" for k in range(200)]
     assert (read("Date", cells).values["Date"].diff().dropna() == pd.Timedelta(step)).all()
+
+
+def test_points_that_may_be_of_thousands_are_said(tmp_path):
+    said = lambda cells: ", ".join(read_cells(tmp_path, cells).assumed)
+    assert "'Stück' with points as decimals" in said(["999", "1.234", "1.250", "980"])
+    assert "'Stück' with points as decimals" in said(["-999", "11.234", "", "980"])
+    for cells in (["1.234", "1.250"], ["999", "1.2"], ["99", "1.234"], ["999", "0.234"], ["999", "980"]):
+        assert "points" not in said(cells)
+    assert "points as decimals" not in said(["999", "1.234", "1.250", "980,5"])
+
+
+def read_cells(folder, cells):
+    (folder / "a.csv").write_text("Datum;Stück\n" + "".join(f"{2001 + k};{cell}\n" for k, cell in enumerate(cells)))
+    return read_file(folder / "a.csv")
+
+
+def test_months_with_points_have_no_decimal_sign(read):
+    cells = pd.date_range("1965-01-01", periods=30, freq="MS")
+    found = read("Monat;x", [f"{month:%m.%Y};{k},5" for k, month in enumerate(cells)])
+    assert (found.values["Monat"].to_numpy() == cells.to_numpy()).all()
+    assert found.values["x"].tolist()[:2] == [0.5, 1.5]

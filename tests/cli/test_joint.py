@@ -142,3 +142,37 @@ def test_a_clock_whose_times_come_again_is_said(tmp_path, capsys):
     (tmp_path / "a.csv").write_text(table("date,station,v", [f"{t:%Y-%m-%d},{t.hour}" for t in HOURS]))
     assert run(["impute", str(tmp_path / "a.csv"), "--columns", "v", "--out", str(tmp_path / "b.csv")]) == 0
     assert "115 of 120 rows have a time of 'date' that another row has." in capsys.readouterr().err
+
+
+BLOCKS = pd.date_range("2024-03-01", periods=48, freq="h")
+
+
+@pytest.mark.parametrize("form", ["%d/%m/%Y;%H:%M", "%m/%d/%Y;%H:%M", "%d/%m/%y;%-H"])
+@pytest.mark.parametrize("times", [BLOCKS, BLOCKS[::-1], BLOCKS[::2], BLOCKS.append(BLOCKS + pd.Timedelta(4, "D"))])
+def test_day_and_month_are_told_apart_by_the_joint_clock(form, times, read):
+    found = read(table("Date;Heure;Debit", times.strftime(form), ";"))
+    assert (found.values["Date"].to_numpy() == times.to_numpy()).all()
+    order, other = ("day/month", "month") if form.startswith("%d") else ("month/day", "day")
+    assert f"'Date' as dates {order}/year (days and months could change places: --{other}-first)" in found.assumed
+    assert found.values.attrs["formats"]["Date"] == f"{form.partition(';')[0]} + Heure"
+
+
+def test_an_order_that_is_asked_for_stays_beside_hours(read, tmp_path):
+    content = table("Date;Heure;Debit", BLOCKS.strftime("%d/%m/%Y;%H:%M"), ";")
+    for asked in ({"day_first": False}, {"formats": {"Date": "%m/%d/%Y + Heure"}}):
+        read(content)
+        assert read_file(tmp_path / "a.csv", **asked).values["Date"].dt.month.unique().tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("freq", ["30min", "8h", "-1h"])
+def test_times_of_a_day_pass_midnight(freq, read):
+    times = pd.date_range("2024-03-01 13:00", periods=100, freq=freq)
+    found = read(table("time,v", times.strftime("%H:%M")))
+    assert (found.values["time"].diff().dropna() == pd.Timedelta(freq)).all()
+    assert found.values["time"].min() >= pd.Timedelta(0)
+    assert "'time' as times of a day, with a day more after each midnight" in found.assumed
+    for cells in (
+        times[:30].append(times[20:]).strftime("%H:%M"),  # turns
+        (times + pd.Timedelta(4, "D")).strftime("2024-03-%d,%H:%M"),  # the date is there
+    ):
+        assert "midnight" not in ", ".join(read(table(f"{'date,' * (',' in cells[0])}nap,v", cells)).assumed)

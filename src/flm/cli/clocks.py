@@ -87,7 +87,7 @@ def read_dates(text: pd.Series, place: Callable[[int], str], day_first: bool | N
         return None
     read = {form: dates for form, dates in read.items() if dates.notna().sum() == most}
     asked = [form for form in read if day_first is not None and day_comes_first(form) in (day_first, None)]
-    chosen = min(asked or read, key=lambda form: _unevenness(read[form]))
+    chosen = min(asked or read, key=lambda form: unevenness(read[form]))
     zones = known.str.extract(_ZONE, expand=False)
     if most < len(known) or zones.isna().all():
         return read[chosen].dt.tz_localize(None), QUARTERS if quarterly else chosen
@@ -102,7 +102,8 @@ def read_dates(text: pd.Series, place: Callable[[int], str], day_first: bool | N
     return read[chosen].dt.tz_convert(offset), chosen
 
 
-def _unevenness(dates: pd.Series) -> tuple[int, float]:
+def unevenness(dates: pd.Series) -> tuple[int, float]:
+    """How often a clock turns, and by how much its steps differ."""
     steps = np.diff(dates.dropna().to_numpy("datetime64[s]").astype("int64"))
     steps = steps[steps != 0]
     turns = min(int((steps < 0).sum()), int((steps > 0).sum()))  # a table may run backward

@@ -27,6 +27,7 @@ def _pattern(decimal: str, group: str) -> re.Pattern[str]:
     return re.compile(rf"[+-]?(?:{grouped}|(?:\d+{decimal}?\d*|{decimal}\d+)(?:[eE][+-]?\d+)?)")
 
 
+POINTS = "points as decimals"  # 999, 1.234, 980: or as signs of thousands
 _NUMBERS = {",": _pattern(",", r"\."), ".": _pattern(r"\.", ",")}  # by decimal sign
 
 
@@ -50,7 +51,11 @@ def decimal_sign(columns: Mapping[str, pd.Series], name: str, delimiter: str) ->
 
     Where there are none, 1,234 is about 1.2 unless commas separate the cells; 1.234 always is, except beside such commas.
     """
-    signed = {column: text.loc[text.str.contains("[.,]", regex=True, na=False)] for column, text in columns.items()}
+    signed = {
+        column: text.loc[text.str.contains("[.,]", regex=True, na=False)]
+        for column, text in columns.items()
+        if clocks.read_months(text) is None  # 01.1965
+    }
     if not any(text.str.contains(r",|\..*\.", regex=True).any() for text in signed.values()):
         return "."
     only: dict[str, tuple[str, str, int]] = {}
@@ -127,7 +132,7 @@ def _numbers(text: pd.Series, decimal: str) -> Column:
         plain = plain.mask(text.str.contains(".", regex=False, na=False))
     left = text.loc[plain.isna() & text.notna()]
     if not len(left):
-        return Column("number", plain)
+        return Column("number", plain, (POINTS,) if _seem_grouped(text.dropna()) else ())
     group = "," if decimal == "." else "."
     tight = left.str.replace(_APART, "", regex=True)
     fits = tight.map(_NUMBERS[decimal].fullmatch).notna()
@@ -139,6 +144,14 @@ def _numbers(text: pd.Series, decimal: str) -> Column:
     if decimal == "," and tight[fits].str.contains(",", regex=False).any():
         said.insert(0, "decimal commas")
     return Column("number", plain.fillna(floats(whole)), tuple(said))
+
+
+def _seem_grouped(text: pd.Series) -> bool:
+    """Whether points stand as signs of thousands would, beside whole numbers of three digits."""
+    dotted = text.str.contains(".", regex=False)
+    if not dotted.any() or dotted.all() or not text[~dotted].str.fullmatch(r"[+-]?\d{3,}").all():
+        return False
+    return bool(text[dotted].str.fullmatch(r"[+-]?[1-9]\d{0,2}\.\d{3}").all())
 
 
 def _clock(text: pd.Series, place: Callable[[int], str], day_first: bool | None) -> Column | None:
@@ -154,8 +167,20 @@ def _clock(text: pd.Series, place: Callable[[int], str], day_first: bool | None)
     told += ", by their beginnings" * (begun is not text)
     other = clocks.other_order(begun, form) if kind == "date" else False
     if other and day_first is None:
-        told += f" (days and months could change places: --{'month' if clocks.day_comes_first(form) else 'day'}-first)"
+        told += _ask(form)
     return Column(kind, dates, (told,), "ISO8601" if other is None else form)  # 01/01/2024 shows no order
+
+
+def _ask(form: str) -> str:
+    return f" (days and months could change places: --{'month' if clocks.day_comes_first(form) else 'day'}-first)"
+
+
+def exchanged(column: Column, text: pd.Series) -> Column | None:
+    """A column of dates with day and month exchanged; None where it has no such other reading."""
+    if column.kind != "date" or not clocks.other_order(text, column.format):
+        return None
+    other = read_column(text, ".", str, not clocks.day_comes_first(column.format))
+    return other._replace(words=(other.words[0] + _ask(other.format),))
 
 
 def sentinel(values: pd.Series) -> tuple[float, int] | None:

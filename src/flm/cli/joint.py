@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+import numpy as np
 import pandas as pd
 
-from flm.cli.clocks import HOURS
-from flm.cli.columns import Column
+from flm.cli.clocks import HOURS, day_comes_first, unevenness
+from flm.cli.columns import Column, exchanged
 
 BESIDE = " + "  # in the format of a joint clock: "ISO8601 + hour"
 _PARTS = {  # words that are names, smallest and largest number
@@ -33,6 +34,48 @@ _RARE = 0.01  # of the rows may repeat a time or step back, as clocks do where s
 
 
 def joined(
+    columns: Mapping[str, Column],
+    texts: Mapping[str, pd.Series],
+    formats: Mapping[str, str] | None,
+    day_first: bool | None,
+) -> tuple[dict[str, Column], tuple[str, ...]]:
+    """The columns with the parts of a clock as one, and words that say so; times of a day that pass midnight run on.
+
+    Where day and month could change places, the order under which the joint clock runs most evenly is taken.
+    """
+    found = [_joined(columns, texts, formats)]
+    for head, column in columns.items():
+        asked = day_comes_first((formats or {}).get(head, "")) if day_first is None else day_first
+        if asked is None and head in texts and (other := exchanged(column, texts[head])) is not None:
+            both = [*found, _joined({**columns, head: other}, texts, formats)]
+            found = [each for each in both if each[1]] or found
+            found = [min(found, key=lambda each: unevenness(each[0][head].values))]
+    if not any(column.kind == "date" for column in found[0][0].values()):
+        return _past_midnight(columns, texts), ()
+    return found[0]
+
+
+def _past_midnight(columns: Mapping[str, Column], texts: Mapping[str, pd.Series]) -> dict[str, Column]:
+    """The columns with a day more after each midnight, in times of a day that run one way and pass it."""
+    found = dict(columns)
+    for name in (name for name, column in columns.items() if column.kind == "duration"):
+        hours = columns[name].values.dropna() / pd.Timedelta(1, "h")
+        running = pd.Series(np.unwrap(hours, period=24), hours.index)
+        steps, turns = np.diff(running), int((np.diff(running - hours).round() != 0).sum())
+        one_way = (steps > 0).all() or (steps < 0).all()
+        if one_way and 0 < turns < len(steps) / 2 and hours.max() <= 24 and _of_a_day(texts, name):
+            days = ((running - hours) / 24).round()
+            values = columns[name].values + pd.to_timedelta(days - days.min(), unit="D")
+            words = ("times of a day, with a day more after each midnight",)
+            found[name] = columns[name]._replace(values=values, words=words)
+    return found
+
+
+def _of_a_day(texts: Mapping[str, pd.Series], name: str) -> bool:
+    return bool(texts.get(name, pd.Series(dtype=str)).dropna().str.fullmatch(HOURS).all())
+
+
+def _joined(
     columns: Mapping[str, Column], texts: Mapping[str, pd.Series], formats: Mapping[str, str] | None
 ) -> tuple[dict[str, Column], tuple[str, ...]]:
     """The columns with the parts of a clock as one, and words that say so.
@@ -81,7 +124,7 @@ def _numbers(columns: Mapping[str, Column], texts: Mapping[str, pd.Series]) -> d
     for part, (_, least, most) in _PARTS.items():
         for name, column in sorted(columns.items(), key=lambda item: not _is_named(item[0], part)):
             values, text = column.values, texts.get(name, pd.Series(dtype=str)).dropna()
-            if part == "hours" and column.kind == "duration" and text.str.fullmatch(HOURS).all():
+            if part == "hours" and column.kind == "duration" and _of_a_day(texts, name):
                 if (values.dropna() <= pd.Timedelta(1, "D")).all():
                     found.setdefault(part, (name, values))
                 continue
