@@ -149,9 +149,9 @@ def _numbers(text: pd.Series, decimal: str) -> Column:
 def _seem_grouped(text: pd.Series) -> bool:
     """Whether points stand as signs of thousands would, beside whole numbers of three digits."""
     dotted = text.str.contains(".", regex=False)
-    if not dotted.any() or dotted.all() or not text[~dotted].str.fullmatch(r"[+-]?\d{3,}").all():
+    if not dotted.any() or dotted.all() or not text.loc[~dotted].str.fullmatch(r"[+-]?\d{3,}").all():
         return False
-    return bool(text[dotted].str.fullmatch(r"[+-]?[1-9]\d{0,2}\.\d{3}").all())
+    return bool(text.loc[dotted].str.fullmatch(r"[+-]?[1-9]\d{0,2}\.\d{3}").all())
 
 
 def _clock(text: pd.Series, place: Callable[[int], str], day_first: bool | None) -> Column | None:

@@ -26,9 +26,7 @@ _PARTS = {  # words that are names, smallest and largest number
     "minutes": (r"m+|mi?n|minut[eo]?s?|minuut", 0, 59),
 }
 _BEHIND = r"of|the|day|month|year|utc|gmt|local|time|ending|beginning|start|end|lokal|ortszeit|mez|number|name"
-_REST = (
-    rf"(?:[\W_]+(?:{_BEHIND}))*\s*(?:[\[(][^°%/]*)?"  # behind such a word: "hour of day", "time [UTC]"; no "min [°C]"
-)
+_REST = rf"(?:[\W_]+(?:{_BEHIND}))*\s*(?:[\[(][^°%/]*)?"  # behind a word: "hour of day", "time [UTC]"; no "min [°C]"
 _AGAIN = 0.25  # of the rows, at least, have a day that comes again before hours are joined to days, and so for minutes
 _RARE = 0.01  # of the rows may repeat a time or step back, as clocks do where summer ends
 
@@ -43,16 +41,18 @@ def joined(
 
     Where day and month could change places, the order under which the joint clock runs most evenly is taken.
     """
-    found = [_joined(columns, texts, formats)]
-    for head, column in columns.items():
-        asked = day_comes_first((formats or {}).get(head, "")) if day_first is None else day_first
-        if asked is None and head in texts and (other := exchanged(column, texts[head])) is not None:
-            both = [*found, _joined({**columns, head: other}, texts, formats)]
-            found = [each for each in both if each[1]] or found
-            found = [min(found, key=lambda each: unevenness(each[0][head].values))]
-    if not any(column.kind == "date" for column in found[0][0].values()):
+    found = _joined(columns, texts, formats)
+    dates = [name for name, column in columns.items() if column.kind == "date"]
+    if not dates and not found[1]:
         return _past_midnight(columns, texts), ()
-    return found[0]
+    head = dates[0] if len(dates) == 1 else ""
+    asked = day_comes_first((formats or {}).get(head, "")) if day_first is None else day_first
+    other = exchanged(columns[head], texts[head]) if asked is None and head in texts else None
+    if other is None:
+        return found
+    readings = found, _joined({**columns, head: other}, texts, formats)
+    joint = [reading for reading in readings if reading[1]] or [found]
+    return min(joint, key=lambda reading: unevenness(reading[0][head].values))
 
 
 def _past_midnight(columns: Mapping[str, Column], texts: Mapping[str, pd.Series]) -> dict[str, Column]:
