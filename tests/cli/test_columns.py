@@ -24,7 +24,7 @@ def table(header, cells):
 @pytest.mark.parametrize("form", ["%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d/%m/%y", "%m/%d/%y"])
 @pytest.mark.parametrize("step", ["MS", "QS", "YS", "D"])
 def test_months_are_no_days_of_january(read, form, step):
-    wanted = pd.date_range("2015-01-01", periods=40, freq=step)
+    wanted = pd.date_range("2005-01-01", periods=40, freq=step)
     found = read(table("date,v", wanted.strftime(form)))
     assert (found.values["date"].to_numpy() == wanted.to_numpy()).all()
     assert found.values.attrs["formats"]["date"] == ("ISO8601" if step == "YS" else form)

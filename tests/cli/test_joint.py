@@ -71,6 +71,10 @@ def test_parts_of_a_clock_are_one(name, read):
     assert len(found.of_kind("number")) == (3 if name == "derived columns" else 1)  # the parts are no values
 
 
+DAYS = pd.date_range("2024-01-01", periods=120)
+ONE_TWICE = [f"{day:%Y-%m-%d},{k * 7 % 24}.{k % 10}" for k, day in enumerate(DAYS[:60].append(DAYS[59:]))]
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -79,6 +83,9 @@ def test_parts_of_a_clock_are_one(name, read):
         table("when,date,hour,v", [f"{t:%Y-%m-%d %H:%M},{t:%Y-%m-%d},{t.hour}" for t in HOURS]),  # a clock is there
         table("year,m,v", [f"{1900 + k},{k % 12 + 1}" for k in range(120)]),  # years are clock enough
         table("year,model,v", [f"{1900 + k // 12},{k % 12 + 1}" for k in range(120)]),
+        *(table(f"date,{name},v", ONE_TWICE) for name in ("min [°C]", "h_rain", "time on", "std", "h", "time [h]")),
+        table("date,hour,v", [f"{cells.partition('.')[0]}" for cells in ONE_TWICE]),
+        table("name,date,sleep,v", [f"{k // 50},{DAYS[k % 50]:%Y-%m-%d},7:{k * 7 % 60:02d}" for k in range(100)]),
     ],
 )
 def test_other_columns_are_no_parts_of_a_clock(content, read):
@@ -88,7 +95,18 @@ def test_other_columns_are_no_parts_of_a_clock(content, read):
 def test_an_hour_that_comes_again_when_summer_ends_is_no_obstacle(read):
     local = pd.date_range("2024-10-20", periods=240, freq="h", tz="Europe/Zurich").tz_localize(None)
     rows = "".join(f"{t:%Y-%m-%d},{t.hour},{k % 7}\n" for k, t in enumerate(local))
-    assert (read("date,hour,v\n" + rows).values["date"].to_numpy() == local.to_numpy()).all()
+    for header in ("date,hour,v\n", "date,Hour of Day (local),min\n"):  # and no minutes
+        found = read(header + rows)
+        assert (found.values["date"].to_numpy() == local.to_numpy()).all()
+        assert len(found.of_kind("number")) == 1
+
+
+def test_times_of_a_day_of_any_name_are_joined_where_they_follow_each_other(read):
+    cells = HOURS.strftime("%Y-%m-%d,8:00,%H:%M")
+    assert (read(table("date,nap,Uhrzeit,v", cells)).values["date"].to_numpy() == HOURS.to_numpy()).all()
+    cells = HOURS.strftime("%Y-%m-%d,%H:%M")
+    assert (read(table("date,ab,v", cells)).values["date"].to_numpy() == HOURS.to_numpy()).all()
+    assert (read(table("date,ab,v", cells[SHUFFLED])).values["date"].to_numpy() != HOURS[SHUFFLED].to_numpy()).any()
 
 
 @pytest.mark.slow
@@ -124,3 +142,37 @@ def test_a_clock_whose_times_come_again_is_said(tmp_path, capsys):
     (tmp_path / "a.csv").write_text(table("date,station,v", [f"{t:%Y-%m-%d},{t.hour}" for t in HOURS]))
     assert run(["impute", str(tmp_path / "a.csv"), "--columns", "v", "--out", str(tmp_path / "b.csv")]) == 0
     assert "115 of 120 rows have a time of 'date' that another row has." in capsys.readouterr().err
+
+
+BLOCKS = pd.date_range("2024-03-01", periods=48, freq="h")
+
+
+@pytest.mark.parametrize("form", ["%d/%m/%Y;%H:%M", "%m/%d/%Y;%H:%M", "%d/%m/%y;%-H"])
+@pytest.mark.parametrize("times", [BLOCKS, BLOCKS[::-1], BLOCKS[::2], BLOCKS.append(BLOCKS + pd.Timedelta(4, "D"))])
+def test_day_and_month_are_told_apart_by_the_joint_clock(form, times, read):
+    found = read(table("Date;Heure;Debit", times.strftime(form), ";"))
+    assert (found.values["Date"].to_numpy() == times.to_numpy()).all()
+    order, other = ("day/month", "month") if form.startswith("%d") else ("month/day", "day")
+    assert f"'Date' as dates {order}/year (days and months could change places: --{other}-first)" in found.assumed
+    assert found.values.attrs["formats"]["Date"] == f"{form.partition(';')[0]} + Heure"
+
+
+def test_an_order_that_is_asked_for_stays_beside_hours(read, tmp_path):
+    content = table("Date;Heure;Debit", BLOCKS.strftime("%d/%m/%Y;%H:%M"), ";")
+    for asked in ({"day_first": False}, {"formats": {"Date": "%m/%d/%Y + Heure"}}):
+        read(content)
+        assert read_file(tmp_path / "a.csv", **asked).values["Date"].dt.month.unique().tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("freq", ["30min", "8h", "-1h"])
+def test_times_of_a_day_pass_midnight(freq, read):
+    times = pd.date_range("2024-03-01 13:00", periods=100, freq=freq)
+    found = read(table("time,v", times.strftime("%H:%M")))
+    assert (found.values["time"].diff().dropna() == pd.Timedelta(freq)).all()
+    assert found.values["time"].min() >= pd.Timedelta(0)
+    assert "'time' as times of a day, with a day more after each midnight" in found.assumed
+    for cells in (
+        times[:30].append(times[20:]).strftime("%H:%M"),  # turns
+        (times + pd.Timedelta(4, "D")).strftime("2024-03-%d,%H:%M"),  # the date is there
+    ):
+        assert "midnight" not in ", ".join(read(table(f"{'date,' * (',' in cells[0])}nap,v", cells)).assumed)

@@ -12,6 +12,7 @@ import pandas as pd
 from flm.wording import InputError
 
 QUARTERS = "%YQ%q"  # as pandas names them
+SEASONS = "%Y/%y"  # 2001/02, 2001-2002
 _DAYS = ("%d.%m.%Y", "%Y/%m/%d", "%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d-%b-%Y", "%d %b %Y", "%b %d, %Y")
 _DAYS += ("%d %B %Y", "%B %d, %Y", "%d.%m.%y", "%m/%d/%y", "%d/%m/%y", "%m/%Y")
 _DAYS += ("%d-%b-%y", "%d%b%Y", "%b %d %Y", "%Y-%b-%d")
@@ -19,13 +20,17 @@ _MONTHS = ("%b %Y", "%B %Y", "%b-%y", "%b-%Y", "%Y %b", "%Y-%b", "%G-W%V-%u")  #
 _DIGITS = ("%Y%m%d", "%Y%m%d%H", "%Y%m%d%H%M", "%Y%m%d%H%M%S")
 _PARTS = {"%d": "day", "%m": "month", "%b": "month", "%B": "month", "%Y": "year", "%y": "year"}
 _KNOWN = {"%Y%m": "dates yearmonth", "%G-W%V-%u": "weeks, by their Mondays", QUARTERS: "quarters, by their first days"}
+_KNOWN |= {SEASONS: "seasons, by their first years"}
+_SEASON = r"([12]\d{3}) ?[-/–] ?(\d{4}|\d\d)"
 _TIMES = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
 _FORMATS = ("ISO8601", *_DIGITS, *map("".join, itertools.product(_DAYS, _TIMES)), *_MONTHS)
+_AHEAD = 20  # years: a date of two digits that is later is one of the century before
 _MIDNIGHT = r"^([^:]*\d[ T])24:00(?=:00|$|\D)"  # the end of a day
 _TIME = r"\d?\d:\d\d(?::\d\d)?"
-RANGE = rf"^(?P<start>.* {_TIME}) ?[-–] ?\S+ {_TIME}$"  # 01.01.2024 07:00 - 01.01.2024 08:00
+_RANGE = rf"^(.* {_TIME}) ?[-–] ?\S+ {_TIME}$"  # 01.01.2024 07:00 - 01.01.2024 08:00
+_HOUR = r"\d?\d(?::\d\d)?(?::\d\d)?"
+_HOURS = rf"^(?P<day>.*\d[T ])(?P<start>{_HOUR})(?P<between> ?[-–] ?)(?P<end>{_HOUR})$"  # 01.01.2024 07:00-08:00
 _REWRITTEN = {  # how some write dates, and how these are read
-    RANGE: r"\g<start>",
     r"(:\d\d),(\d+)$": r"\1.\2",
     _MIDNIGHT: r"\g<1>00:00",
     r"(?<=\d)\s?(?:UTC|GMT)$": "+00:00",
@@ -42,6 +47,7 @@ _COUNTS = {  # names, smallest and largest number, beginning, unit; the days of 
     "seconds since 1970": ("date|time|unix|epoch|ts", 8e8, 3e9, "1970-01-01", "s"),
     "milliseconds since 1970": ("date|time|unix|epoch|ts", 8e11, 3e12, "1970-01-01", "ms"),
 }
+_ROUNDED = 1e-6  # of a day: 45019.0416667 is one o'clock; digits of 1e-5 show no fractions of a second
 _ZONE = r":\d\d(?:\.\d+)?\s?(Z|[+-]\d\d(?::?\d\d)?)$"
 _SPAN = r"\d+(?:\.\d+)? ?(?:d|days?|h|hr|hours?|min|minutes?|s|sec|seconds?|ms)"
 _DURATION = re.compile(rf"[+-]?(?:(?:\d+ days? [+-]?)?\d+:\d\d(?::\d\d(?:\.\d+)?)?|{_SPAN}(?: {_SPAN})*)")
@@ -81,7 +87,7 @@ def read_dates(text: pd.Series, place: Callable[[int], str], day_first: bool | N
         return None
     read = {form: dates for form, dates in read.items() if dates.notna().sum() == most}
     asked = [form for form in read if day_first is not None and day_comes_first(form) in (day_first, None)]
-    chosen = min(asked or read, key=lambda form: _unevenness(read[form]))
+    chosen = min(asked or read, key=lambda form: unevenness(read[form]))
     zones = known.str.extract(_ZONE, expand=False)
     if most < len(known) or zones.isna().all():
         return read[chosen].dt.tz_localize(None), QUARTERS if quarterly else chosen
@@ -96,7 +102,8 @@ def read_dates(text: pd.Series, place: Callable[[int], str], day_first: bool | N
     return read[chosen].dt.tz_convert(offset), chosen
 
 
-def _unevenness(dates: pd.Series) -> tuple[int, float]:
+def unevenness(dates: pd.Series) -> tuple[int, float]:
+    """How often a clock turns, and by how much its steps differ."""
     steps = np.diff(dates.dropna().to_numpy("datetime64[s]").astype("int64"))
     steps = steps[steps != 0]
     turns = min(int((steps < 0).sum()), int((steps > 0).sum()))  # a table may run backward
@@ -111,6 +118,28 @@ def other_order(text: pd.Series, form: str) -> bool | None:
     text = _usual(text.dropna())
     other = _dates(text, swapped)
     return None if other.equals(_dates(text, form)) else bool(other.notna().all())
+
+
+def beginnings(text: pd.Series) -> pd.Series:
+    """Ranges of hours by their beginnings, other cells as they are.
+
+    Where 00:00-01:00 could have an offset to UTC, ends are those that change in a quarter of rows, most one step behind the start.
+    """
+    first = text.dropna().iloc[:1]
+    if first.str.match(_RANGE).any():
+        return text.str.replace(_RANGE, r"\1", regex=True)
+    if not first.str.match(_HOURS).any():
+        return text
+    parts = text.dropna().str.extract(_HOURS)
+    whole = lambda part: parts[part].str.split(":", expand=True).reindex(columns=[0, 1]).astype(float).fillna(0)
+    start, end = (whole(part) @ [60, 1] for part in ("start", "end"))  # minutes
+    is_step = ((end - start) % 1440).value_counts(normalize=True).iloc[0] > 0.9 and end.diff().iloc[1:].ne(
+        0
+    ).mean() > 0.25
+    if parts["between"].iloc[0] not in (" - ", "–", " – ") and not is_step:
+        return text
+    minutes = lambda found: found["day"] + found["start"] + ":00" * (":" not in found["start"])
+    return text.str.replace(_HOURS, minutes, regex=True)
 
 
 def words(form: str, zone: str, several: bool) -> str:
@@ -142,6 +171,20 @@ def read_months(text: pd.Series) -> pd.Series | None:
     return found if (steps > pd.Timedelta(0)).all() or (steps < pd.Timedelta(0)).all() else None
 
 
+def read_seasons(text: pd.Series, known: str | None) -> pd.Series | None:
+    """Cells such as 2001/02 as the years in which they begin, or None: all end a year later, and not all are the same.
+
+    Where a format is `known`, as a model keeps it, it decides.
+    """
+    cells = text.dropna()
+    if known not in (None, "", SEASONS) or not cells.iloc[:1].str.fullmatch(_SEASON).all():
+        return None
+    begin, end = cells.str.extract(f"^{_SEASON}$").astype(float).to_numpy().T
+    if ((end - begin) % 100 != 1).any() or (cells.nunique() < 2 and known != SEASONS):
+        return None
+    return _dates(text.str[:4], "%Y").dt.tz_localize(None)
+
+
 def read_durations(text: pd.Series) -> pd.Series | None:
     """Cells as durations, or None: 1:30 (of hours), 1:30:00, 2 days 1:30:00, 12 h, 90 min, 1 d 2 h, 7 AM; not "5 m" or 2:4."""
     known = text.dropna()
@@ -161,19 +204,21 @@ def read_durations(text: pd.Series) -> pd.Series | None:
 def read_counts(name: str, values: pd.Series, known: str | None) -> tuple[pd.Series, str] | None:
     """Numbers as dates, with words for what they count, or None: those that run one way in a column of such a name.
 
-    Where the words are `known`, as a model keeps them, they decide.
+    Where the words are `known`, as a model keeps them, they decide. Days are whole seconds where their digits allow for it.
     """
     one_way = values.is_monotonic_increasing or values.is_monotonic_decreasing
     for words, (names, least, most, origin, unit) in _COUNTS.items():
         named = one_way and re.match(names, name, re.IGNORECASE) and values.between(least, most).all()
         if named if known is None else words == known:
             spans = pd.Series(pd.to_timedelta(values, unit=unit), index=values.index)
-            return pd.Timestamp(origin) + spans.dt.round("ms" if unit == "ms" else "s"), words
+            off = (spans - spans.dt.round("s")).abs().max()
+            even = off <= pd.Timedelta(_ROUNDED, "D") or np.abs(values - values.round(5)).max() < _ROUNDED / 1000
+            return pd.Timestamp(origin) + spans.dt.round("us" if unit != "D" else "s" if even else "ms"), words
     return None
 
 
 def _usual(text: pd.Series) -> pd.Series:
-    """Cells with zones as offsets, 24:00 as 00:00, ranges as their starts, quarters as their first months, weeks as Mondays."""
+    """Cells with zones as offsets, 24:00 as 00:00, quarters as their first months, weeks as Mondays."""
     if text.str.contains(r"[A-SU-Ya-z–]|24:00|\d - ?\d|:\d\d,\d", na=False).any():
         for written, usual in _REWRITTEN.items():
             text = text.str.replace(written, usual, regex=True)
@@ -183,4 +228,20 @@ def _usual(text: pd.Series) -> pd.Series:
 def _dates(text: pd.Series, form: str) -> pd.Series:
     """Cells as dates of this format in UTC, NaT where a cell is not such a date."""
     found = pd.Series(pd.to_datetime(text, format=form, errors="coerce", utc=True))
+    if "%y" in form and found.notna().any():
+        found = _in_century(found)
     return found.where(found.dt.year.between(1000, 2999))
+
+
+def _in_century(dates: pd.Series) -> pd.Series:
+    """Dates of years of two digits, made to pass from one century to the next; the latest is at most 20 years ahead."""
+    times = dates.dropna().dt.tz_localize(None).to_numpy()
+    years, latest = dates.dropna().dt.year.to_numpy(), pd.Timestamp.now().year + _AHEAD
+    whole = np.unwrap(years, period=100)
+    whole = whole + (years - whole)[whole.argmax()]
+    whole = (
+        whole - 100 * (whole.max() > latest) if np.ptp(whole) < 100 else years - 100 * (years > latest)
+    )  # or rows in any order
+    months = times.astype("datetime64[M]")
+    moved = months + 12 * (whole - years).astype("timedelta64[M]") + (times - months)
+    return pd.Series(moved, dates.dropna().index).dt.tz_localize("UTC").reindex(dates.index)

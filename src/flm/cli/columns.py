@@ -27,6 +27,7 @@ def _pattern(decimal: str, group: str) -> re.Pattern[str]:
     return re.compile(rf"[+-]?(?:{grouped}|(?:\d+{decimal}?\d*|{decimal}\d+)(?:[eE][+-]?\d+)?)")
 
 
+POINTS = "points as decimals"  # 999, 1.234, 980: or as signs of thousands
 _NUMBERS = {",": _pattern(",", r"\."), ".": _pattern(r"\.", ",")}  # by decimal sign
 
 
@@ -50,7 +51,11 @@ def decimal_sign(columns: Mapping[str, pd.Series], name: str, delimiter: str) ->
 
     Where there are none, 1,234 is about 1.2 unless commas separate the cells; 1.234 always is, except beside such commas.
     """
-    signed = {column: text.loc[text.str.contains("[.,]", regex=True, na=False)] for column, text in columns.items()}
+    signed = {
+        column: text.loc[text.str.contains("[.,]", regex=True, na=False)]
+        for column, text in columns.items()
+        if clocks.read_months(text) is None  # 01.1965
+    }
     if not any(text.str.contains(r",|\..*\.", regex=True).any() for text in signed.values()):
         return "."
     only: dict[str, tuple[str, str, int]] = {}
@@ -77,28 +82,39 @@ def decimal_sign(columns: Mapping[str, pd.Series], name: str, delimiter: str) ->
     return "," if any(text.str.contains(",", regex=False).any() for text in doubtful.values()) else "."
 
 
-def read_column(cells: pd.Series, decimal: str, place: Callable[[int], str], day_first: bool | None = None) -> Column:
-    """The cells of a column as numbers, dates or durations where all cells are such; `place` names a line of it."""
+def read_column(
+    cells: pd.Series,
+    decimal: str,
+    place: Callable[[int], str],
+    day_first: bool | None = None,
+    known: str | None = None,
+) -> Column:
+    """The cells of a column as numbers, dates or durations where all cells are such.
+
+    `place` names a line of it; `known` is the format of a model's dates.
+    """
     if cells.dtype.kind in "iufb":  # from a Parquet file
         return Column("number", cells.astype(float))
     if cells.dtype.kind in "mM":
         return Column("date" if cells.dtype.kind == "M" else "duration", cells)
     text = as_text(cells)
-    known = text.dropna()
-    if not len(known):
+    filled = text.dropna()
+    if not len(filled):
         return Column("empty", pd.Series(np.nan, index=cells.index))
-    wordy = known.iloc[0][-1:].isalpha() and known.str.len().max() > _LONGEST
-    is_first = not wordy and bool(_NO_NUMBER.match(known.iloc[0]))  # then not all can be numbers
+    if (seasons := clocks.read_seasons(text, known)) is not None:
+        return Column("date", seasons, (clocks.words(clocks.SEASONS, "", False),), clocks.SEASONS)
+    wordy = filled.iloc[0][-1:].isalpha() and filled.str.len().max() > _LONGEST
+    is_first = not wordy and bool(_NO_NUMBER.match(filled.iloc[0]))  # then not all can be numbers
     clock = _clock(text, place, day_first) if is_first else None
     if clock is not None and clock.kind != "mixed":
         return clock
-    compact = len(known) > 2 and known.str.fullmatch(r"(1\d|2[0-2])\d\d[01]\d[0-3]\d([0-2]\d([0-5]\d){0,2})?").all()
+    compact = len(filled) > 2 and filled.str.fullmatch(r"(1\d|2[0-2])\d\d[01]\d[0-3]\d([0-2]\d([0-5]\d){0,2})?").all()
     if compact and (clock := _clock(text, place, day_first)) is not None and clock.kind == "date":
         return clock
     if (months := clocks.read_months(text)) is not None:
         return Column("date", months, (clocks.words("%Y%m", "", False),), "%Y%m")
     numbers = _numbers(text, decimal)
-    share = numbers.values.notna().sum() / len(known)
+    share = numbers.values.notna().sum() / len(filled)
     if share == 1.0:
         return numbers
     if not (wordy or is_first or compact):
@@ -116,7 +132,7 @@ def _numbers(text: pd.Series, decimal: str) -> Column:
         plain = plain.mask(text.str.contains(".", regex=False, na=False))
     left = text.loc[plain.isna() & text.notna()]
     if not len(left):
-        return Column("number", plain)
+        return Column("number", plain, (POINTS,) if _seem_grouped(text.dropna()) else ())
     group = "," if decimal == "." else "."
     tight = left.str.replace(_APART, "", regex=True)
     fits = tight.map(_NUMBERS[decimal].fullmatch).notna()
@@ -130,20 +146,41 @@ def _numbers(text: pd.Series, decimal: str) -> Column:
     return Column("number", plain.fillna(floats(whole)), tuple(said))
 
 
+def _seem_grouped(text: pd.Series) -> bool:
+    """Whether points stand as signs of thousands would, beside whole numbers of three digits."""
+    dotted = text.str.contains(".", regex=False)
+    if not dotted.any() or dotted.all() or not text.loc[~dotted].str.fullmatch(r"[+-]?\d{3,}").all():
+        return False
+    return bool(text.loc[dotted].str.fullmatch(r"[+-]?[1-9]\d{0,2}\.\d{3}").all())
+
+
 def _clock(text: pd.Series, place: Callable[[int], str], day_first: bool | None) -> Column | None:
     """Cells as dates or durations, or None."""
     if (spans := clocks.read_durations(text)) is not None:
         return Column("duration", spans, ("durations",))
-    if (found := clocks.read_dates(text, place, day_first)) is None:
+    begun = clocks.beginnings(text)
+    if (found := clocks.read_dates(begun, place, day_first)) is None:
         return None
     dates, form = found
     kind = "date" if dates.notna().sum() == text.notna().sum() else "mixed"
-    told = clocks.words(form, str(dates.dt.tz or ""), clocks.offsets(text.dropna()) > 1)
-    told += ", by their beginnings" * bool(text.str.match(clocks.RANGE, na=False).any())
-    other = clocks.other_order(text, form) if kind == "date" else False
+    told = clocks.words(form, str(dates.dt.tz or ""), clocks.offsets(begun.dropna()) > 1)
+    told += ", by their beginnings" * (begun is not text)
+    other = clocks.other_order(begun, form) if kind == "date" else False
     if other and day_first is None:
-        told += f" (days and months could change places: --{'month' if clocks.day_comes_first(form) else 'day'}-first)"
+        told += _ask(form)
     return Column(kind, dates, (told,), "ISO8601" if other is None else form)  # 01/01/2024 shows no order
+
+
+def _ask(form: str) -> str:
+    return f" (days and months could change places: --{'month' if clocks.day_comes_first(form) else 'day'}-first)"
+
+
+def exchanged(column: Column, text: pd.Series) -> Column | None:
+    """A column of dates with day and month exchanged; None where it has no such other reading."""
+    if column.kind != "date" or not clocks.other_order(text, column.format):
+        return None
+    other = read_column(text, ".", str, not clocks.day_comes_first(column.format))
+    return other._replace(words=(other.words[0] + _ask(other.format),))
 
 
 def sentinel(values: pd.Series) -> tuple[float, int] | None:

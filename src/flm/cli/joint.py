@@ -5,24 +5,77 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+import numpy as np
 import pandas as pd
 
-from flm.cli.clocks import HOURS
-from flm.cli.columns import Column
+from flm.cli.clocks import HOURS, day_comes_first, unevenness
+from flm.cli.columns import Column, exchanged
 
 BESIDE = " + "  # in the format of a joint clock: "ISO8601 + hour"
-_PARTS = {  # words with which names begin, smallest and largest number
+_PARTS = {  # words that are names, smallest and largest number
     "year": (r"y+|y(ea)?rs?|jahr|jaar|ann[oé]e?|an|año|[åa]r", 1000, 2999),
     "month": (r"m+|mon?|mois|month|monat|mes|mese|m[aå]a?ned|maand", 1, 12),
     "day": (r"d+|dy|da[yg]|d[ií]a|tag|jour|giorno", 1, 31),
     "days": (r"doy|day.?of.?year|ydays?|j(?:ulian)?.?day|da[yg]", 1, 366),
-    "hours": (r"h+|hhmm|hrmn|he|hrs?|hours?|heure|hora|ora|uur|std|stunde|time|zeit|tijd", 0, 2400),
+    "hours": (
+        r"h+|hhmm|hrmn|he|hrs?|hours?|heure|hora|ora|uur|std|stunde|(?:uhr)?zeit|time|tijd|tid|kl|clock"
+        r"|von|from|start|beginn",
+        0,
+        2400,
+    ),
     "minutes": (r"m+|mi?n|minut[eo]?s?|minuut", 0, 59),
 }
+_BEHIND = r"of|the|day|month|year|utc|gmt|local|time|ending|beginning|start|end|lokal|ortszeit|mez|number|name"
+_REST = rf"(?:[\W_]+(?:{_BEHIND}))*\s*(?:[\[(][^°%/]*)?"  # behind a word: "hour of day", "time [UTC]"; no "min [°C]"
+_AGAIN = 0.25  # of the rows, at least, have a day that comes again before hours are joined to days, and so for minutes
 _RARE = 0.01  # of the rows may repeat a time or step back, as clocks do where summer ends
 
 
 def joined(
+    columns: Mapping[str, Column],
+    texts: Mapping[str, pd.Series],
+    formats: Mapping[str, str] | None,
+    day_first: bool | None,
+) -> tuple[dict[str, Column], tuple[str, ...]]:
+    """The columns with the parts of a clock as one, and words that say so; times of a day that pass midnight run on.
+
+    Where day and month could change places, the order under which the joint clock runs most evenly is taken.
+    """
+    found = _joined(columns, texts, formats)
+    dates = [name for name, column in columns.items() if column.kind == "date"]
+    if not dates and not found[1]:
+        return _past_midnight(columns, texts), ()
+    head = dates[0] if len(dates) == 1 else ""
+    asked = day_comes_first((formats or {}).get(head, "")) if day_first is None else day_first
+    other = exchanged(columns[head], texts[head]) if asked is None and head in texts else None
+    if other is None:
+        return found
+    readings = found, _joined({**columns, head: other}, texts, formats)
+    joint = [reading for reading in readings if reading[1]] or [found]
+    return min(joint, key=lambda reading: unevenness(reading[0][head].values))
+
+
+def _past_midnight(columns: Mapping[str, Column], texts: Mapping[str, pd.Series]) -> dict[str, Column]:
+    """The columns with a day more after each midnight, in times of a day that run one way and pass it."""
+    found = dict(columns)
+    for name in (name for name, column in columns.items() if column.kind == "duration"):
+        hours = columns[name].values.dropna() / pd.Timedelta(1, "h")
+        running = pd.Series(np.unwrap(hours, period=24), hours.index)
+        steps, turns = np.diff(running), int((np.diff(running - hours).round() != 0).sum())
+        one_way = (steps > 0).all() or (steps < 0).all()
+        if one_way and 0 < turns < len(steps) / 2 and hours.max() <= 24 and _of_a_day(texts, name):
+            days = ((running - hours) / 24).round()
+            values = columns[name].values + pd.to_timedelta(days - days.min(), unit="D")
+            words = ("times of a day, with a day more after each midnight",)
+            found[name] = columns[name]._replace(values=values, words=words)
+    return found
+
+
+def _of_a_day(texts: Mapping[str, pd.Series], name: str) -> bool:
+    return bool(texts.get(name, pd.Series(dtype=str)).dropna().str.fullmatch(HOURS).all())
+
+
+def _joined(
     columns: Mapping[str, Column], texts: Mapping[str, pd.Series], formats: Mapping[str, str] | None
 ) -> tuple[dict[str, Column], tuple[str, ...]]:
     """The columns with the parts of a clock as one, and words that say so.
@@ -44,10 +97,11 @@ def joined(
     asked = None if formats is None else formats.get(head, "").split(BESIDE)[1:]
     for part in ("hours", "minutes") if dates or "month" in numbers else ("days", "hours", "minutes"):
         name, values = numbers.get(part, ("", times))
-        if name and (times.dropna().duplicated().any() if asked is None else name in asked):
+        if name and (_again(times) if asked is None else name in asked):
             times, names = times + pd.to_timedelta(values, unit=part), [*names, name]
-    fits = columns[head].values.dropna().duplicated().any() and _pass(
-        times.dropna(), columns[names[-1]].kind == "duration"
+    is_hours, is_named = columns[names[-1]].kind == "duration", _is_named(names[-1], "hours")
+    fits = _again(columns[head].values) and _pass(
+        times.dropna(), 0.0 if is_hours and not is_named else _RARE, is_hours and is_named
     )
     if len(names) == 1 or not (fits if asked is None else names[1:] == asked):
         return dict(columns), ()
@@ -57,20 +111,32 @@ def joined(
     return {**columns, head: clock, **rows}, (f"{listed} and {names[-1]!r} as one clock, {head!r}",)
 
 
+def _is_named(name: str, part: str) -> bool:
+    return re.fullmatch(rf"(?:{_PARTS[part][0]}){_REST}", name, re.IGNORECASE) is not None
+
+
 def _numbers(columns: Mapping[str, Column], texts: Mapping[str, pd.Series]) -> dict[str, tuple[str, pd.Series]]:
-    """By part of a clock: the first column of its name whose cells are such numbers, all there; or months and hours in letters."""
+    """By part of a clock: the first column of its name whose cells are such numbers, all there; or months and hours in letters.
+
+    Times of a day may have any name where no column has one of hours.
+    """
     found: dict[str, tuple[str, pd.Series]] = {}
-    for part, (words, least, most) in _PARTS.items():
-        for name, column in columns.items():
+    for part, (_, least, most) in _PARTS.items():
+        for name, column in sorted(columns.items(), key=lambda item: not _is_named(item[0], part)):
             values, text = column.values, texts.get(name, pd.Series(dtype=str)).dropna()
-            if part == "hours" and column.kind == "duration" and text.str.fullmatch(HOURS).all():
+            if part == "hours" and column.kind == "duration" and _of_a_day(texts, name):
                 if (values.dropna() <= pd.Timedelta(1, "D")).all():
                     found.setdefault(part, (name, values))
                 continue
             if part == "month" and column.kind == "text":
                 values = pd.Series(pd.to_datetime(values.str.strip().str[:3], format="%b", errors="coerce")).dt.month
-            named = re.match(rf"(?:{words})(?![^\W_])", name, re.IGNORECASE) and name not in dict(found.values())
-            if not named or values.dtype.kind not in "if" or not values.between(least, most).all():
+            named = _is_named(name, part) and name not in dict(found.values())
+            if (
+                not named
+                or values.dtype.kind not in "if"
+                or not values.between(least, most).all()
+                or (values % 1).any()
+            ):
                 continue
             if part == "hours" and text.str.fullmatch(r"[0-2]\d[0-5]\d").all() and len(text):  # 0000 to 2400
                 values = values // 100 + values % 100 / 60
@@ -79,8 +145,12 @@ def _numbers(columns: Mapping[str, Column], texts: Mapping[str, pd.Series]) -> d
     return found
 
 
-def _pass(times: pd.Series, may_turn: bool) -> bool:
-    """Whether times differ and, unless they may turn, follow each other one way, as a clock's do."""
+def _again(times: pd.Series) -> bool:
+    return times.dropna().duplicated(keep=False).mean() >= _AGAIN
+
+
+def _pass(times: pd.Series, rare: float, may_turn: bool) -> bool:
+    """Whether times differ and, unless they may turn, follow each other one way, as a clock's do; `rare` rows may do neither."""
     steps = times.diff().dropna() / pd.Timedelta(1, "s")
-    one_way = may_turn or max((steps > 0).mean(), (steps < 0).mean()) > 1 - _RARE
-    return one_way and times.duplicated().mean() < _RARE
+    one_way = may_turn or max((steps > 0).mean(), (steps < 0).mean()) >= 1 - rare
+    return bool(one_way and times.duplicated().mean() <= rare)

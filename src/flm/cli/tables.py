@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from flm.cli import clocks
-from flm.cli.columns import Column, as_text, decimal_sign, read_column, sentinel
+from flm.cli.columns import POINTS, Column, as_text, decimal_sign, read_column, sentinel
 from flm.cli.joint import joined
 from flm.cli.layout import UNNAMED, Layout, read_layout
 from flm.cli.units import Unit, bare, read_unit
@@ -154,7 +154,7 @@ def read_file(
         order = clocks.day_comes_first(known or "") if day_first is None else day_first
         place = lambda line, name=name: f"{path.name}, line {line}: column {name!r}"
         label = in_cells[str(name)].label if name in in_cells else str(name)
-        column = read_column(plain[str(name)] if name in in_cells else cells, decimal, place, order)
+        column = read_column(plain[str(name)] if name in in_cells else cells, decimal, place, order, known)
         equal = column.values.isin(numbers)  # -200.0 is -200
         nothing[name] |= equal
         column = column._replace(values=column.values.mask(equal))
@@ -162,17 +162,20 @@ def read_file(
             column = Column("date", counted[0], (counted[1],), counted[1])
         columns[label] = column
         empty[label] = texts.get(str(name), cells).isna() | equal
+    columns, together = joined(columns, texts, formats, day_first)
     told = [
-        f"{name!r} as {c.words[0]}" for name, c in columns.items() if c.format or (c.kind == "duration" and c.words)
+        f"{name!r} as {c.words[0]}" for name, c in columns.items() if c.words and (c.format or c.kind == "duration")
     ]
-    columns, together = joined(columns, texts, formats)
     if UNNAMED in columns and _counts(columns[UNNAMED]):
         columns[UNNAMED] = columns[UNNAMED]._replace(kind="rows")
     values = pd.DataFrame({name: column.values for name, column in columns.items()}, index=found.cells.index)
     values.attrs["kinds"] = {name: column.kind for name, column in columns.items()}
     values.attrs["formats"] = {name: column.format for name, column in columns.items() if column.format}
     signs = dict.fromkeys(
-        w for c in columns.values() if not c.format and c.kind in ("number", "mixed") for w in c.words
+        f"{name!r} with {w}" if w == POINTS else w
+        for name, c in columns.items()
+        if not c.format and c.kind in ("number", "mixed")
+        for w in c.words
     )
     gone = (f"{int(nothing.to_numpy().sum()):,} cells of {', '.join(missing)} as missing",) if missing else ()
     units = {unit.label: unit for unit in in_cells.values()}
