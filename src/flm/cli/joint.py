@@ -97,10 +97,10 @@ def _joined(
     asked = None if formats is None else formats.get(head, "").split(BESIDE)[1:]
     for part in ("hours", "minutes") if dates or "month" in numbers else ("days", "hours", "minutes"):
         name, values = numbers.get(part, ("", times))
-        if name and (_again(times) if asked is None else name in asked):
+        if name and (_again(times, columns[name], name) if asked is None else name in asked):
             times, names = times + pd.to_timedelta(values, unit=part), [*names, name]
     is_hours, is_named = columns[names[-1]].kind == "duration", _is_named(names[-1], "hours")
-    fits = _again(columns[head].values) and _pass(
+    fits = _again(columns[head].values, columns[names[-1]], names[-1]) and _pass(
         times.dropna(), 0.0 if is_hours and not is_named else _RARE, is_hours and is_named
     )
     if len(names) == 1 or not (fits if asked is None else names[1:] == asked):
@@ -145,8 +145,10 @@ def _numbers(columns: Mapping[str, Column], texts: Mapping[str, pd.Series]) -> d
     return found
 
 
-def _again(times: pd.Series) -> bool:
-    return times.dropna().duplicated(keep=False).mean() >= _AGAIN
+def _again(times: pd.Series, part: Column, name: str) -> bool:
+    """Whether days come again in enough rows, or at all beside times of a day (12:30) under a name of theirs."""
+    share = times.dropna().duplicated(keep=False).mean()
+    return bool(share >= _AGAIN or (share > 0 and part.kind == "duration" and _is_named(name, "hours")))
 
 
 def _pass(times: pd.Series, rare: float, may_turn: bool) -> bool:
