@@ -188,3 +188,37 @@ def test_a_table_without_a_clock_is_said(tmp_path, capsys):
     (tmp_path / "a.csv").write_text("t,v\n0,1\n,\n2,3\n3,4\n,5\n")
     assert run(["impute", str(tmp_path / "a.csv"), "--time", "t", "--out", str(tmp_path / "b.csv")]) == 2
     assert capsys.readouterr().err.endswith("column 't' is empty; remove the row.\n")
+
+
+@pytest.mark.slow
+def test_inputs_with_the_names_of_predictions_are_kept(tmp_path, capsys):
+    path, model, out = tmp_path / "a.csv", tmp_path / "fit" / "model.safetensors", tmp_path / "b.csv"
+    rows = [f"{k},{np.sin(k / 2):.4f}" for k in range(40)]
+    path.write_text("\n".join(["value,y", *rows, ""]))
+    assert run(["fit", str(path), "--target", "y", "--subnets", "2", "--out", str(model.parent), "--quiet"]) == 0
+    assert run(["predict", str(model), str(path), "--out", str(out)]) == 0
+    told = "column 'value' is kept: the new one is 'predicted value'."
+    assert told in capsys.readouterr().err
+    written = read_file(out).values
+    assert list(written) == ["value", "predicted value", "standard_deviation"]
+    np.testing.assert_allclose(written["value"], np.arange(40))
+    np.testing.assert_allclose(written["predicted value"], np.sin(np.arange(40) / 2), atol=0.1)
+
+
+@pytest.mark.parametrize("command", ["impute", "predict"])
+def test_a_spreadsheet_is_not_written_as_text(command, folder, capsys):
+    first = ["x.safetensors"] if command == "predict" else []
+    assert run([command, *first, str(folder / "holes.csv"), "--out", str(folder / "b.xlsx")]) == 2
+    told = "b.xlsx must be a CSV or Parquet file; got a spreadsheet. Write a CSV file, which spreadsheets open."
+    assert capsys.readouterr().err.endswith(f"{told}\n")
+
+
+def test_columns_of_deviations_do_not_take_the_place_of_others(tmp_path, capsys):
+    (tmp_path / "a.csv").write_text("t,x,x_standard_deviation\n0,1,7\n1,,8\n2,3,9\n3,4,9\n")
+    arguments = ["impute", str(tmp_path / "a.csv"), "--time", "t", "--out", str(tmp_path / "b.csv")]
+    assert run([*arguments, "--deviations"]) == 2
+    told = (
+        "`--deviations` must add new columns; a.csv has 'x_standard_deviation' already. Rename or remove that column."
+    )
+    assert told in capsys.readouterr().err
+    assert not (tmp_path / "b.csv").exists()

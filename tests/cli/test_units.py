@@ -121,3 +121,12 @@ def test_columns_of_units_in_parquet_are_read(tmp_path):
     pytest.importorskip("pyarrow")
     pd.DataFrame({"t": range(9), "v": [f"{k} %" for k in range(9)]}).to_parquet(tmp_path / "a.parquet")
     assert read_file(tmp_path / "a.parquet").values["v [%]"].tolist() == list(range(9))
+
+
+def test_parquet_has_the_names_of_the_file(read, tmp_path, monkeypatch):
+    written = []
+    monkeypatch.setattr(pd.DataFrame, "to_parquet", lambda frame, stream, index: written.append(list(frame)))
+    found = read([f"€ {k}" for k in range(9)], "t;price")
+    for name in ("b.parquet", "b.pq"):
+        found.write(tmp_path / name, found.cells)
+    assert written == [["t", "price"]] * 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ _ORDER = "Read 05/02/2024 as 5 February, or as May 2; else as the clock runs mos
 DayFirst = Annotated[bool | None, typer.Option("--day-first/--month-first", help=_ORDER)]
 _NOTHING = "What stands for nothing, a text or a number such as -200; a,b,c or once for each."
 Missing = Annotated[list[str] | None, typer.Option(help=_NOTHING)]
+_NO_SPREADSHEET = "Write a CSV file, which spreadsheets open."
 LEAST = 3  # rows of a fit: two points are on a line, whatever they are
 
 
@@ -126,12 +128,14 @@ def impute(
     import numpy as np
 
     import flm
+    from flm.cli.tables import refuse_spreadsheet
     from flm.report.pages.answer import impute_page
     from flm.report.pages.layout import Request
     from flm.results import Progress, within
 
     with watching(table.name) as listen:
         listen(Progress("reading", share=0.0))
+        refuse_spreadsheet(out, _NO_SPREADSHEET)
         found = _read(table, day_first, missing)
         dates = found.of_kind("date") or found.of_kind("duration")
         steps = {name: found.values[name].diff().iloc[1:] for name in [*dates, *found.of_kind("number")]}
@@ -152,6 +156,11 @@ def impute(
             names = found.match(columns, "--columns")
         if not names:
             raise InputError(f"`--columns` must name a column of numbers; {found.name} has none.")
+        if deviations and (
+            clash := [f"{name}_standard_deviation" for name in names if f"{name}_standard_deviation" in found.cells]
+        ):
+            told = f"{found.name} has {clash[0]!r} already. Rename or remove that column."
+            raise InputError(f"`--deviations` must add new columns; {told}")
         X = found.checked(head).join(found.checked(names, holes=True))
         imputer = flm.FLMImputer(window, head[0] if head else None, progress=within(listen, 0.1, 0.8)).fit(X)
         imputation = imputer.set_params(progress=within(listen, 0.8, 0.9)).impute(X, fitted=True)
@@ -194,10 +203,12 @@ def predict(
 
     import flm
     from flm.cli.joint import BESIDE
+    from flm.cli.tables import refuse_spreadsheet
     from flm.results import Progress
 
     with watching(table.name) as listen:
         listen(Progress("reading", share=0.0))
+        refuse_spreadsheet(out, _NO_SPREADSHEET)
         found = flm.load(model)
         clocks = {f.name: f for f in getattr(getattr(found, "_state", None), "features", ()) if f.kind == "date"}
         written = {name: clock.written for name, clock in clocks.items() if clock.written}
@@ -233,8 +244,12 @@ def predict(
         else:
             raise InputError(f"`MODEL` must be something that can be evaluated; got a {type(found).__name__}.")
         cells = points.cells.loc[:, [*names, *apart]].copy()
+        taken = {*cells, *(unit.header for unit in points.units.values())}
         for name, values in columns.items():
-            cells[name] = [points.number(v, 17 if out else 10) for v in np.asarray(values, float)]
+            new = next(new for k in itertools.count() if (new := "predicted " * k + name) not in taken)
+            if new != name:
+                remark(f"column {name!r} is kept: the new one is {new!r}.")
+            cells[new] = [points.number(v, 17 if out else 10) for v in np.asarray(values, float)]
         if out is not None:
             points.write(out, cells)
     if outside:

@@ -21,6 +21,8 @@ from flm.estimators.table import MOST_LEVELS
 from flm.files import write_atomic
 from flm.wording import ExtraMissingError, FileMissingError, InputError, did_you_mean, short
 
+_PARQUET = (".parquet", ".pq")
+
 
 @dataclass(frozen=True, eq=False)
 class FileTable:
@@ -69,7 +71,7 @@ class FileTable:
             if text and kinds[name] == "text" and len(set(self.cells[name])) <= MOST_LEVELS:
                 continue
             column, cells = self.values[name], self.cells[name].str.strip()
-            empty = self.empty[name].reindex(cells.index)
+            empty = self.empty[name].loc[cells.index]
             wrong = ~empty if kinds[name] == "text" else column.isna() & (~empty | (not holes))
             if column.dtype.kind == "f":
                 wrong |= np.isinf(column.astype(float))
@@ -101,16 +103,22 @@ class FileTable:
 
     def write(self, path: Path, cells: pd.DataFrame) -> None:
         """Write cells into a file of the same layout; a name that ends in .parquet makes a Parquet file."""
-        if path.suffix == ".parquet":
+        cells = cells.rename(columns={UNNAMED: ""} | {name: unit.header for name, unit in self.units.items()})
+        if path.suffix in _PARQUET:
             stream = io.BytesIO()
             _parquet(lambda: cells.to_parquet(stream, index=False))
             return write_atomic(path, stream.getvalue())
         separator = " " if self.delimiter == r"\s+" else self.delimiter
         cells = cells.replace("", "NA") if separator == " " else cells  # an empty cell cannot be seen between spaces
-        headers = {UNNAMED: ""} | {name: unit.header for name, unit in self.units.items()}
-        text = cells.rename(columns=headers).to_csv(index=False, lineterminator="\n", sep=separator)
+        text = cells.to_csv(index=False, lineterminator="\n", sep=separator)
         content = text.encode(self.encoding, errors="xmlcharrefreplace")
         return write_atomic(path, gzip.compress(content) if path.suffix == ".gz" else content)
+
+
+def refuse_spreadsheet(path: Path | None, remedy: str) -> None:
+    """Refuse a file of Excel or LibreOffice by its name."""
+    if path is not None and path.suffix in (".xlsx", ".xls", ".ods"):
+        raise InputError(f"{path.name} must be a CSV or Parquet file; got a spreadsheet. {remedy}")
 
 
 def read_file(
@@ -128,10 +136,9 @@ def read_file(
     path = Path(path)
     if not path.is_file():
         raise FileMissingError(f"the file {str(path)!r} does not exist.")
-    if path.suffix in (".xlsx", ".xls", ".ods"):
-        raise InputError(f"{path.name} must be a CSV or Parquet file; got a spreadsheet. Save it as CSV first.")
-    if path.suffix in (".parquet", ".pq"):
-        frame = _parquet(lambda: pd.read_parquet(path)).rename(columns=str)
+    refuse_spreadsheet(path, "Save it as CSV first.")
+    if path.suffix in _PARQUET:
+        frame = _parquet(lambda: pd.read_parquet(path)).rename(columns=lambda name: str(name) or UNNAMED)
         frame.index = pd.RangeIndex(2, len(frame) + 2)
         found, raw = Layout(frame.astype(str).mask(frame.isna(), ""), ",", "utf-8", ()), frame
     else:
@@ -141,7 +148,7 @@ def read_file(
     missing = [word.strip() for text in missing for word in ([text] if text in there else text.split(","))]
     nothing = found.cells.apply(lambda cells: cells.str.strip().isin(missing))
     raw = raw.mask(nothing) if missing else raw
-    texts = {str(name): as_text(cells) for name, cells in raw.items() if cells.dtype.kind not in "iufbmM"}
+    texts = {name: as_text(cells) for name, cells in raw.items() if cells.dtype.kind not in "iufbmM"}
     found_units = {name: read_unit(name, text) for name, text in texts.items()}
     in_cells = {name: u for name, u in found_units.items() if u is not None and u.label not in {*raw} - {name}}
     plain = {name: bare(text, in_cells[name]) if name in in_cells else text for name, text in texts.items()}
@@ -149,19 +156,19 @@ def read_file(
     columns, empty = {}, {}
     numbers = pd.Series(pd.to_numeric(pd.Series(missing, dtype=str), errors="coerce")).dropna()
     for name, cells in raw.items():
-        forms = [form for asked, form in (formats or {}).items() if re.match(rf"{re.escape(asked)}(?!\w)", str(name))]
+        forms = [form for asked, form in (formats or {}).items() if re.match(rf"{re.escape(asked)}(?!\w)", name)]
         known = None if formats is None else next(iter(forms), "")
         order = clocks.day_comes_first(known or "") if day_first is None else day_first
         place = lambda line, name=name: f"{path.name}, line {line}: column {name!r}"
-        label = in_cells[str(name)].label if name in in_cells else str(name)
-        column = read_column(plain[str(name)] if name in in_cells else cells, decimal, place, order)
+        label = in_cells[name].label if name in in_cells else name
+        column = read_column(plain[name] if name in in_cells else cells, decimal, place, order)
         equal = column.values.isin(numbers)  # -200.0 is -200
         nothing[name] |= equal
         column = column._replace(values=column.values.mask(equal))
         if column.kind == "number" and (counted := clocks.read_counts(label, column.values, known)):
             column = Column("date", counted[0], (counted[1],), counted[1])
         columns[label] = column
-        empty[label] = texts.get(str(name), cells).isna() | equal
+        empty[label] = texts.get(name, cells).isna() | equal
     told = [
         f"{name!r} as {c.words[0]}" for name, c in columns.items() if c.format or (c.kind == "duration" and c.words)
     ]
@@ -194,9 +201,7 @@ def _odd(columns: Mapping[str, Column]) -> tuple[str, ...]:
             found.setdefault(f"{odd[0]:.10g}", {})[name] = odd[1]
     rule = "outside of all other values; they were taken as numbers. If they stand for missing values, write --missing"
     where = {one: f"{'columns' if len(n) > 1 else 'column'} {', '.join(map(repr, n))}" for one, n in found.items()}
-    return tuple(
-        f"{sum(n.values()):,} cells of {one} in {where[one]} are far {rule} {one}." for one, n in found.items()
-    )
+    return tuple(f"{sum(n.values()):,} cells of {one} in {where[one]} are {rule} {one}." for one, n in found.items())
 
 
 def _parquet(work):  # pandas needs pyarrow (or fastparquet) for it
