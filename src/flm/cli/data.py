@@ -156,10 +156,9 @@ def impute(
             names = found.match(columns, "--columns")
         if not names:
             raise InputError(f"`--columns` must name a column of numbers; {found.name} has none.")
-        if deviations and (
-            clash := [f"{name}_standard_deviation" for name in names if f"{name}_standard_deviation" in found.cells]
-        ):
-            told = f"{found.name} has {clash[0]!r} already. Rename or remove that column."
+        added = [f"{name}_standard_deviation" for name in names] if deviations else []
+        for clash in [name for name in added if name in found.cells][:1]:
+            told = f"{found.name} has {clash!r} already. Rename or remove that column."
             raise InputError(f"`--deviations` must add new columns; {told}")
         X = found.checked(head).join(found.checked(names, holes=True))
         imputer = flm.FLMImputer(window, head[0] if head else None, progress=within(listen, 0.1, 0.8)).fit(X)
@@ -169,8 +168,8 @@ def impute(
         holes, cells = X[names].isna().to_numpy(), found.cells.copy()
         for j, name in enumerate(names):
             cells.loc[cells.index[holes[:, j]], name] = [found.number(v, column=name) for v in values[holes[:, j], j]]
-        for j, name in enumerate(names if deviations else ()):
-            cells[f"{name}_standard_deviation"] = [found.number(v, 6) for v in std[:, j]]
+        for j, name in enumerate(added):
+            cells[name] = [found.number(v, 6) for v in std[:, j]]
         if not out.suffix:
             request = Request(f"{table.stem}, filled", f"{', '.join(names)}, from {table.name}", COMMAND.get())
             impute_page(imputation, names, request).write(folder(out) / "index.html")
