@@ -129,17 +129,17 @@ def offsets(cells: pd.Series) -> int:
     return int(_usual(cells.astype(str).str.strip()).str.extract(_ZONE, expand=False).nunique())
 
 
-def read_months(text: pd.Series) -> pd.Series | None:
-    """Cells such as 201901 or 01.2019 as months, or None: all have a month, and they run one way."""
+def read_months(text: pd.Series, *, sure: bool = False) -> pd.Series | None:
+    """Cells such as 201901 or 01.2019 as months, or None: all have a month and, unless `sure`, are several that run one way."""
     if not text.dropna().iloc[:1].str.fullmatch(r"\d{6}|\d\d\.\d{4}").all():
         return None
     text = text.str.replace(r"^(\d\d)\.(\d{4})$", r"\2\1", regex=True)
     known = text.dropna()
-    if len(known) < 3 or not known.str.fullmatch(r"(1[89]|2[01])\d\d(0[1-9]|1[0-2])").all():
+    if (len(known) < 3 and not sure) or not known.str.fullmatch(r"(1[89]|2[01])\d\d(0[1-9]|1[0-2])").all():
         return None
     found = _dates(text, "%Y%m").dt.tz_localize(None)
     steps = found.dropna().diff().dropna()
-    return found if (steps > pd.Timedelta(0)).all() or (steps < pd.Timedelta(0)).all() else None
+    return found if sure or (steps > pd.Timedelta(0)).all() or (steps < pd.Timedelta(0)).all() else None
 
 
 def read_durations(text: pd.Series) -> pd.Series | None:

@@ -77,8 +77,17 @@ def decimal_sign(columns: Mapping[str, pd.Series], name: str, delimiter: str) ->
     return "," if any(text.str.contains(",", regex=False).any() for text in doubtful.values()) else "."
 
 
-def read_column(cells: pd.Series, decimal: str, place: Callable[[int], str], day_first: bool | None = None) -> Column:
-    """The cells of a column as numbers, dates or durations where all cells are such; `place` names a line of it."""
+def read_column(
+    cells: pd.Series,
+    decimal: str,
+    place: Callable[[int], str],
+    day_first: bool | None = None,
+    fitted: str | None = None,
+) -> Column:
+    """The cells of a column as numbers, dates or durations where all cells are such; `place` names a line of it.
+
+    Where a model was fitted to it, `fitted` is its format of dates or its kind: digits are dates only where dates were fitted.
+    """
     if cells.dtype.kind in "iufb":  # from a Parquet file
         return Column("number", cells.astype(float))
     if cells.dtype.kind in "mM":
@@ -87,15 +96,21 @@ def read_column(cells: pd.Series, decimal: str, place: Callable[[int], str], day
     known = text.dropna()
     if not len(known):
         return Column("empty", pd.Series(np.nan, index=cells.index))
+    if fitted == "category":
+        return Column("text", cells.astype(str).str.strip())
+    dated = fitted not in ("number", "duration", None)
     wordy = known.iloc[0][-1:].isalpha() and known.str.len().max() > _LONGEST
     is_first = not wordy and bool(_NO_NUMBER.match(known.iloc[0]))  # then not all can be numbers
     clock = _clock(text, place, day_first) if is_first else None
     if clock is not None and clock.kind != "mixed":
         return clock
-    compact = len(known) > 2 and known.str.fullmatch(r"(1\d|2[0-2])\d\d[01]\d[0-3]\d([0-2]\d([0-5]\d){0,2})?").all()
+    compact = (dated or (fitted is None and len(known) > 2)) and known.str.fullmatch(
+        r"(1\d|2[0-2])\d\d[01]\d[0-3]\d([0-2]\d([0-5]\d){0,2})?"
+    ).all()
     if compact and (clock := _clock(text, place, day_first)) is not None and clock.kind == "date":
         return clock
-    if (months := clocks.read_months(text)) is not None:
+    digits = dated or fitted is None
+    if digits and (months := clocks.read_months(text, sure=fitted == "%Y%m")) is not None:
         return Column("date", months, (clocks.words("%Y%m", "", False),), "%Y%m")
     numbers = _numbers(text, decimal)
     share = numbers.values.notna().sum() / len(known)
@@ -105,7 +120,7 @@ def read_column(cells: pd.Series, decimal: str, place: Callable[[int], str], day
         clock = _clock(text, place, day_first)
     if clock is not None and (clock.kind != "mixed" or share <= MOSTLY):
         return clock
-    return numbers._replace(kind="mixed") if share > MOSTLY else Column("text", cells)
+    return numbers._replace(kind="mixed") if share > MOSTLY else Column("text", cells.astype(str).str.strip())
 
 
 def _numbers(text: pd.Series, decimal: str) -> Column:

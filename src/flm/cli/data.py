@@ -203,31 +203,34 @@ def predict(
     import flm
     from flm.cli.joint import BESIDE
     from flm.cli.tables import refuse_spreadsheet
+    from flm.estimators.table import Feature
     from flm.results import Progress
 
     with watching(table.name) as listen:
         listen(Progress("reading", share=0.0))
         refuse_spreadsheet(out, _NO_SPREADSHEET)
         found = flm.load(model)
-        clocks = {f.name: f for f in getattr(getattr(found, "_state", None), "features", ()) if f.kind == "date"}
-        written = {name: clock.written for name, clock in clocks.items() if clock.written}
-        points = _read(table, day_first, missing, written)
-        inputs = getattr(found, "input_names_", getattr(found, "axes", None)) or points.of_kind("number")
+        known = {f.name: f for f in getattr(getattr(found, "_state", None), "features", ())}
+        inputs = getattr(found, "input_names_", getattr(found, "axes", None))
+        features = [known.get(name, Feature(name)) for name in inputs or ()]
+        points = _read(table, day_first, missing, {f.name: f.written or f.kind for f in features})
+        inputs = inputs or points.of_kind("number")
         names = points.match(inputs, "inputs of the model", whole=True)
         X, apart = points.checked(names, text=True).set_axis(list(inputs), axis=1), []
-        for asked, name in zip(inputs, names, strict=True):
-            if asked != name:
-                remark(f"the input {asked!r} of the model was read from column {name!r}.")
-            if asked not in clocks:
-                continue
-            zone, beside = clocks[asked].zone, clocks[asked].written.split(BESIDE)[1:]
-            alone = BESIDE not in points.values.attrs["formats"].get(name, "")
-            if beside and alone and not (X[asked].dtype.kind == "M" and X[asked].dt.hour.any()):
+        for feature, name in zip(features, names, strict=bool(features)):
+            if feature.name != name:
+                remark(f"the input {feature.name!r} of the model was read from column {name!r}.")
+            dates, beside = points.values[name], feature.written.split(BESIDE)[1:]
+            parts = points.values.attrs["formats"].get(name, "").split(BESIDE)[1:]
+            if beside and not parts and not (dates.dtype.kind == "M" and dates.dt.hour.any()):
                 rule = f"{', '.join(map(repr, beside))} beside {name!r} in every row"
                 raise InputError(f"{points.name} must have {rule}, as was fitted; got none.")
-            apart += [part for part in beside if part in points.cells and part not in names]
-            if zone and X[asked].dtype.kind == "M" and not X[asked].dt.tz:
-                remark(f"the dates of {name!r} have no time zone and were taken in {zone}, as those of the fit.")
+            points.refuse_other(feature.kind, name)
+            apart += [part for part in parts or beside if part in points.cells and part not in names]
+            if feature.zone and not dates.dt.tz:
+                remark(
+                    f"the dates of {name!r} have no time zone and were taken in {feature.zone}, as those of the fit."
+                )
         listen(Progress("evaluating", share=0.3))
         outside = 0
         if hasattr(found, "predict"):

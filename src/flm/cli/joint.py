@@ -22,6 +22,11 @@ _PARTS = {  # words with which names begin, smallest and largest number
 _RARE = 0.01  # of the rows may repeat a time or step back, as clocks do where summer ends
 
 
+def begins(name: str, asked: str) -> bool:
+    """Whether these are the first words of a name: "date" of "Date (local)"."""
+    return re.match(rf"{re.escape(asked)}(?!\w)", name, re.IGNORECASE) is not None
+
+
 def joined(
     columns: Mapping[str, Column], texts: Mapping[str, pd.Series], formats: Mapping[str, str] | None
 ) -> tuple[dict[str, Column], tuple[str, ...]]:
@@ -41,15 +46,18 @@ def joined(
     else:
         return dict(columns), ()
     head = names[0]
-    asked = None if formats is None else formats.get(head, "").split(BESIDE)[1:]
+    known = next((form for name, form in (formats or {}).items() if begins(head, name)), "")
+    asked = None if formats is None else known.split(BESIDE)[1:]
     for part in ("hours", "minutes") if dates or "month" in numbers else ("days", "hours", "minutes"):
         name, values = numbers.get(part, ("", times))
-        if name and (times.dropna().duplicated().any() if asked is None else name in asked):
+        if name and (times.dropna().duplicated().any() if asked is None else any(begins(name, part) for part in asked)):
             times, names = times + pd.to_timedelta(values, unit=part), [*names, name]
     fits = columns[head].values.dropna().duplicated().any() and _pass(
         times.dropna(), columns[names[-1]].kind == "duration"
     )
-    if len(names) == 1 or not (fits if asked is None else names[1:] == asked):
+    if asked is not None:
+        fits = len(names) == len(asked) + 1 and all(map(begins, names[1:], asked))
+    if len(names) == 1 or not fits:
         return dict(columns), ()
     clock = columns[head]._replace(kind="date", values=times, format=BESIDE.join([form, *names[1:]]))
     rows = {name: columns[name]._replace(kind="rows") for name in names[1:] if columns[name].kind != "text"}

@@ -14,7 +14,7 @@ import pandas as pd
 
 from flm.cli import clocks
 from flm.cli.columns import Column, as_text, decimal_sign, read_column, sentinel
-from flm.cli.joint import joined
+from flm.cli.joint import begins, joined
 from flm.cli.layout import UNNAMED, Layout, read_layout
 from flm.cli.units import Unit, bare, read_unit
 from flm.estimators.table import MOST_LEVELS
@@ -22,6 +22,7 @@ from flm.files import write_atomic
 from flm.wording import ExtraMissingError, FileMissingError, InputError, did_you_mean, short
 
 _PARQUET = (".parquet", ".pq")
+_KINDS = {"f": "number", "M": "date", "m": "duration"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,13 +47,15 @@ class FileTable:
     def match(self, chosen: str | Iterable[str], role: str, *, whole: bool = False) -> list[str]:
         """Columns by name, by the first words of a name or, unless `whole`, by its beginning, "a,b,c" or one by one.
 
-        Errors list the columns and suggest the nearest.
+        With `whole` a unit behind the name may be missing. Errors list the columns and suggest the nearest.
         """
         known, found = [str(column) for column in self.cells], []
         asked = chosen.split(",") if isinstance(chosen, str) and chosen not in known else chosen
         for name in [asked] if isinstance(asked, str) else map(str.strip, asked):
             begin = [c for c in known if name and c.lower().startswith(name.lower())]
-            words = [c for c in begin if not re.match(r"\w", c[len(name) :])]
+            words = [c for c in begin if begins(c, name)]
+            if whole and not words:  # "price [€]" may be "price"
+                words = [c for c in known if c.lower() == re.sub(r" \[[^]]*\]$", "", name).lower()]
             fitting = [name] if name in known else words if words or whole else begin
             listed = f"{self.name} ({', '.join(known)})"
             if not fitting:
@@ -68,11 +71,12 @@ class FileTable:
         with `text`."""
         kinds = self.values.attrs["kinds"]
         for name in names:
-            if text and kinds[name] == "text" and len(set(self.cells[name])) <= MOST_LEVELS:
-                continue
             column, cells = self.values[name], self.cells[name].str.strip()
             empty = self.empty[name].loc[cells.index]
-            wrong = ~empty if kinds[name] == "text" else column.isna() & (~empty | (not holes))
+            if text and kinds[name] == "text" and len(set(cells)) <= MOST_LEVELS:
+                wrong = empty & (column.str.lower() != "none")  # a word for a category, too
+            else:
+                wrong = ~empty if kinds[name] == "text" else column.isna() & (~empty | (not holes))
             if column.dtype.kind == "f":
                 wrong |= np.isinf(column.astype(float))
             for line in cells.index[wrong.to_numpy(bool)][:1]:
@@ -95,6 +99,14 @@ class FileTable:
                     f"{place} must be a number, a date or a duration; got {got}. Mend the cell, remove the row, {remedy}"
                 )
         return self.values.loc[:, list(names)]
+
+    def refuse_other(self, kind: str, name: str) -> None:
+        """Refuse a column that is of another kind than the one that was fitted: "number", "date", "duration" or "category"."""
+        given = _KINDS.get(self.values[name].dtype.kind, "category")
+        if given != kind:
+            place = f"{self.name}, line {self.cells.index[0]}: column {name!r} must be a {kind}, as was fitted"
+            got = f"the {given.replace('category', 'text')} {short(self.cells[name].iloc[0].strip())}"
+            raise InputError(f"{place}; got {got}. Write it as in the fitted table.")
 
     def number(self, value: float, digits: int = 10, column: str = "") -> str:
         """A number as this file, or a column of it, writes numbers."""
@@ -130,7 +142,8 @@ def read_file(
 ) -> FileTable:
     """The table in a CSV file of any dialect, or in a Parquet file, with its columns as `read_column` reads them.
 
-    Where day and month could be either, `day_first` says which, else the `formats` of dates that a model was fitted to.
+    Where day and month could be either, `day_first` says which, else the `formats` of a model: by the name of
+    each input, the format of its dates, or else its kind, which decides how few cells are read.
     Cells in `missing` ("a", or "a,b" where no cell is that), and numbers equal to one of them, are taken as empty.
     """
     path = Path(path)
@@ -149,23 +162,26 @@ def read_file(
     nothing = found.cells.apply(lambda cells: cells.str.strip().isin(missing))
     raw = raw.mask(nothing) if missing else raw
     texts = {name: as_text(cells) for name, cells in raw.items() if cells.dtype.kind not in "iufbmM"}
-    found_units = {name: read_unit(name, text) for name, text in texts.items()}
+    asked = sorted(formats or (), key=len, reverse=True)
+    form = lambda name: next((formats[a] for a in asked if begins(name, a)), "number") if formats is not None else None
+    known = {name: form(name) for name in raw}
+    worded = {name: text for name, text in texts.items() if known[name] != "category"}
+    found_units = {name: read_unit(name, text, formats or ()) for name, text in worded.items()}
     in_cells = {name: u for name, u in found_units.items() if u is not None and u.label not in {*raw} - {name}}
     plain = {name: bare(text, in_cells[name]) if name in in_cells else text for name, text in texts.items()}
     decimal = decimal_sign(plain, path.name, found.delimiter)
     columns, empty = {}, {}
     numbers = pd.Series(pd.to_numeric(pd.Series(missing, dtype=str), errors="coerce")).dropna()
     for name, cells in raw.items():
-        forms = [form for asked, form in (formats or {}).items() if re.match(rf"{re.escape(asked)}(?!\w)", name)]
-        known = None if formats is None else next(iter(forms), "")
-        order = clocks.day_comes_first(known or "") if day_first is None else day_first
+        fitted = known[name]
+        order = clocks.day_comes_first(fitted or "") if day_first is None else day_first
         place = lambda line, name=name: f"{path.name}, line {line}: column {name!r}"
         label = in_cells[name].label if name in in_cells else name
-        column = read_column(plain[name] if name in in_cells else cells, decimal, place, order)
+        column = read_column(plain[name] if name in in_cells else cells, decimal, place, order, fitted)
         equal = column.values.isin(numbers)  # -200.0 is -200
         nothing[name] |= equal
         column = column._replace(values=column.values.mask(equal))
-        if column.kind == "number" and (counted := clocks.read_counts(label, column.values, known)):
+        if column.kind == "number" and (counted := clocks.read_counts(label, column.values, fitted)):
             column = Column("date", counted[0], (counted[1],), counted[1])
         columns[label] = column
         empty[label] = texts.get(name, cells).isna() | equal
