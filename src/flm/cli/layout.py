@@ -22,6 +22,8 @@ _DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas", r"\s
 _LOOK = 200  # lines that are read to find the layout
 _NUMBER = r"[+-]?[\d.,]*\d[\d.,]*([eE][+-]?\d+)?"
 _VALUE = r"[^A-Za-z°%µΩ\[(/]*\d"  # how a value begins, and no unit: a digit before any letter
+_NO_UNIT = r"[\[(].*[\])]|unit\w*|einheit\w*|te?xt|str(ing)?|chars?|categor\w*|name|code|label|id|date|time|ts|utc|local|year|month|day"
+_KINDS = {"", *"avg smp min max tot std med cov wvc tmn tmx".split()}  # of loggers, below the units
 UNNAMED = "unnamed"  # a first column without a name, as pandas writes an index
 
 
@@ -40,29 +42,29 @@ def read_layout(path: Path) -> Layout:
     if other := re.match(r"\s*(?:<[!?a-zA-Z]|[\[{]\s*[\[{\"])", text):
         kind = "HTML or XML" if "<" in other[0] else "JSON"
         raise InputError(f"{name} must be a CSV file; got {kind}, {short(text[:60])}. Save the table as CSV.")
-    text = re.sub("(?m)^# +", "#", text)  # "# x y" has two names
     first = re.match(r"sep=([;,|\t])[;,]*\n", text)  # Excel's way to name the delimiter
     text = "\n" * bool(first) + text[first.end() if first else 0 :]
     lines = text.split("\n", _LOOK)[:_LOOK]
-    cells = lambda line, sign: next(csv.reader([line], delimiter=sign, skipinitialspace=True))
-    width = lambda line, sign: len(line.split() if sign == r"\s+" or not line.strip() else cells(line, sign))
-    counts = {sign: [width(line, sign) for line in lines] for sign in _DELIMITERS}
-    common = lambda widths: max(Counter(filter(None, widths)).items(), key=lambda c: c[::-1], default=(0, 0))
-    usual = {sign: common(widths) for sign, widths in counts.items()}  # (cells, number of lines with so many)
+    words = [re.sub("^# +", "#", line) for line in lines]  # "# x y" has two names
+    splits = {sign: _split(words if sign == r"\s+" else lines, sign) for sign in _DELIMITERS}
     full = sum(bool(line.strip()) for line in lines)
-    fitting = [
-        sign for sign, (width, _) in usual.items() if width > 1 and not (sign == r"\s+" and _is_one(lines, width))
-    ]
-    delimiter = max(fitting, key=lambda sign: (usual[sign][1], sign != r"\s+"), default=",")
+    fitting = [sign for sign, s in splits.items() if s.width > 1 and not (sign == r"\s+" and _is_one(words, s.width))]
+    signs = [sign for sign in fitting if splits[sign].names is not None and sign != r"\s+"] or fitting
+    delimiter = max(signs, key=lambda sign: (splits[sign].count, sign != r"\s+"), default=",")
     delimiter = first[1] if first else delimiter
-    widths = counts[delimiter]
+    rows, usual, _, names = splits[delimiter]
+    widths = list(map(len, rows))
     # Where few lines look alike, the first one is the header; a line that is too long is then reported with its number.
-    least = usual[delimiter][0] if full > 4 else 1
-    begin = _first(lines, [[] if delimiter == r"\s+" or not line.strip() else cells(line, delimiter) for line in lines])
+    least = usual if full > 4 else 1
+    begin = _first(lines, rows)
     most = least if delimiter == r"\s+" and full > 4 else max(widths)  # a sentence above a table has many words
     header = next((i for i, width in enumerate(widths) if i >= begin and least <= width <= most and width), None)
+    if header is not None and names is not None and _is_above(rows[header], usual, delimiter):
+        header = max(header, names)
     if header is None:
         raise InputError(f"{name} must have a header and at least one row; got {full} lines.")
+    if delimiter == r"\s+":
+        text = "\n".join([*words[: header + 1], *text.split("\n")[header + 1 :]])
     plain = {"dtype": str, "keep_default_na": False, "skip_blank_lines": False, "skipinitialspace": True}
     columns = list(range(max(widths[header:])))
     try:
@@ -99,11 +101,51 @@ def read_layout(path: Path) -> Layout:
     return Layout(frame, delimiter, encoding.removesuffix("-sig"), told)
 
 
+class _Split(NamedTuple):
+    """The cells of lines under one delimiter."""
+
+    rows: list[list[str]]
+    width: int  # the number of cells that most lines have
+    count: int  # of these lines
+    names: int | None  # the line of names right above data with numbers
+
+
+def _split(lines: list[str], sign: str) -> _Split:
+    cells = lambda line: next(csv.reader([line], delimiter=sign, skipinitialspace=True))
+    rows = [line.split() if sign == r"\s+" or not line.strip() else cells(line) for line in lines]
+    count, width = max(((n, width) for width, n in Counter(map(len, filter(None, rows))).items()), default=(0, 0))
+    return _Split(rows, width, count, _names(rows, width))
+
+
+def _names(rows: list[list[str]], width: int) -> int | None:
+    """The first of the lines of so many cells, none a number, that stand right above the data; None where there is none."""
+    is_value = lambda cell: re.match(_VALUE, cell) is not None
+    full = [i for i, row in enumerate(rows) if row]
+    alike = [i for i in full if len(rows[i]) == width]
+    lower = [rows[i] for i in alike[2 * len(alike) // 3 :]]
+    columns = [j for j in range(width) if sum(is_value(row[j]) for row in lower) >= MOSTLY * len(lower)]
+    is_data = lambda row: all(is_value(row[j]) or row[j].strip().lower() in EMPTY for j in columns)
+    begin = next((i for i in alike if columns and is_data(rows[i])), 0)
+    is_name = lambda row: len(row) == width and not any(re.fullmatch(_NUMBER, cell.strip()) for cell in row)
+    block = list(itertools.takewhile(lambda i: is_name(rows[i]), reversed(full[: full.index(begin)] if begin else [])))
+    block = [i for i in block if not rows[i][0].startswith("#")] or block
+    found = rows[block[-1]] if block else []
+    return block[-1] if found and len({*found}) == width and all(found[1:]) else None
+
+
+def _is_above(row: list[str], width: int, delimiter: str) -> bool:
+    """Whether a line is no header, as it has numbers, another width than the data, or is a comment of as many words."""
+    number = any(re.fullmatch(_NUMBER, cell.strip()) for cell in row)
+    return number or len("\0".join(row).rstrip("\0").split("\0")) != width or (delimiter == r"\s+" and row[0][0] == "#")
+
+
 def _first(lines: list[str], rows: list[list[str]]) -> int:
     """The line at which a header may begin: below titles ("Report;;;"), and below a short table that an empty line sets off."""
     empty = [i for i, line in enumerate(lines) if not line.strip()]
     for above, end in itertools.pairwise([*empty, len(lines)]):
-        if end - above - 1 > len(lines) / 2 and not any(re.match(_VALUE, cell) for cell in rows[above + 1]):
+        is_large = end - above - 1 > len(lines) / 2 and not any(re.match(_VALUE, cell) for cell in rows[above + 1])
+        before = [len(row) for row in rows[:above] if row]
+        if is_large and before != [len(rows[above + 1])]:  # one line above of as many cells is the header
             return above + 1
     filled = [sum(map(bool, row)) for row in rows]
     usual = Counter(filled).most_common(1)[0][0]
@@ -165,14 +207,24 @@ def _header(name: str, found: pd.DataFrame) -> tuple[pd.DataFrame, str]:
         raise InputError(f"{told} Mend it, or name every column in line {line}.")
     units = body.iloc[0].str.strip()
     # Units stand above every column of numbers, and are no values.
-    below = body.iloc[1:21]
+    loggers = len(body) > 2 and {""} < set(body.iloc[1].str.strip().str.lower()) | {""} <= _KINDS
+    below = body.iloc[1 + loggers : 21]
     numeric = pd.Series({j: below[j].str.strip().str.fullmatch(_NUMBER).mean() > MOSTLY for j in below})
     has_units = bool(numeric.any()) and not units.str.match(_VALUE).any()
     has_units = has_units and not units[numeric].str.lower().isin(EMPTY).any()
+    marks = (_is_mark(units[j], body[j].iloc[1:], j == units.index[0]) for j in units.index[~numeric])
+    has_units = has_units and not any(marks)
     if has_units:
-        body = body.iloc[1:]
+        body = body.iloc[1 + loggers :]
         first = first.where(~numeric, first + " [" + units.str.strip("[]()# ") + "]")
     if first.duplicated().any():
         again = first[first.duplicated()].iloc[0]
         raise InputError(f"{name} must have different names in its header; got {again!r} again. Rename one of them.")
     return body.set_axis(pd.Index(first.tolist()), axis=1), "units" if has_units else "names" * grouped
+
+
+def _is_mark(cell: str, below: pd.Series, is_first: bool) -> bool:
+    """Whether a cell above a column without numbers is one of its texts, and no unit: it comes again, or is a word for none."""
+    if not re.search(r"\w", cell) or re.fullmatch(_NO_UNIT, cell, re.IGNORECASE):
+        return False
+    return bool((below.str.strip() == cell).any() or (is_first and below.str.match(_VALUE).mean() <= MOSTLY))
