@@ -22,8 +22,9 @@ _DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas", r"\s
 _LOOK = 200  # lines that are read to find the layout
 _NUMBER = r"[+-]?[\d.,]*\d[\d.,]*([eE][+-]?\d+)?"
 _VALUE = r"[^A-Za-z°%µΩ\[(/]*\d"  # how a value begins, and no unit: a digit before any letter
-_NO_UNIT = r"[\[(].*[\])]|unit\w*|einheit\w*|te?xt|str(ing)?|chars?|categor\w*|name|code|label|id|date|time|ts|utc|local|year|month|day"
-_KINDS = {"", *"avg smp min max tot std med cov wvc tmn tmx".split()}  # of loggers, below the units
+_NO_UNIT = r"[\[(].*[\])]|unit\w*|einheit\w*|te?xt|str(ing)?|chars?|categor\w*|name|code|label|id"
+_NO_UNIT += "|date|time|ts|utc|local|year|month|day"
+_KINDS = {"", "avg", "smp", "min", "max", "tot", "std", "med", "cov", "wvc", "tmn", "tmx"}  # as loggers write
 UNNAMED = "unnamed"  # a first column without a name, as pandas writes an index
 
 

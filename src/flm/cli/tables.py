@@ -161,11 +161,11 @@ def read_file(
     missing = [word.strip() for text in missing for word in ([text] if text in there else text.split(","))]
     nothing = found.cells.apply(lambda cells: cells.str.strip().isin(missing))
     raw = raw.mask(nothing) if missing else raw
-    names = list(map(str, raw))
-    texts = {name: as_text(raw[name]) for name in names if raw[name].dtype.kind not in "iufbmM"}
+    named = [(str(name), cells) for name, cells in raw.items()]
+    texts = {name: as_text(cells) for name, cells in named if cells.dtype.kind not in "iufbmM"}
     asked = sorted(formats or (), key=len, reverse=True)
     form = lambda name: next((formats[a] for a in asked if begins(name, a)), "number") if formats is not None else None
-    known = {name: form(name) for name in names}
+    known = {name: form(name) for name, _ in named}
     worded = {name: text for name, text in texts.items() if known[name] != "category"}
     found_units = {name: read_unit(name, text, formats or ()) for name, text in worded.items()}
     in_cells = {name: u for name, u in found_units.items() if u is not None and u.label not in {*raw} - {name}}
@@ -173,8 +173,8 @@ def read_file(
     decimal = decimal_sign(plain, path.name, found.delimiter)
     columns, empty = {}, {}
     numbers = pd.Series(pd.to_numeric(pd.Series(missing, dtype=str), errors="coerce")).dropna()
-    for name in names:
-        cells, fitted = raw[name], known[name]
+    for name, cells in named:
+        fitted = known[name]
         order = clocks.day_comes_first(fitted or "") if day_first is None else day_first
         place = lambda line, name=name: f"{path.name}, line {line}: column {name!r}"
         label = in_cells[name].label if name in in_cells else name
