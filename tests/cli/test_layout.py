@@ -274,6 +274,17 @@ def test_files_of_loggers_have_four_lines_above_the_data(count, wider, read):
     assert len(found.cells) == count
 
 
+def test_rows_of_marks_below_names_with_numbers_are_data(read):
+    found = read("country,2019,2020\nAT,c,p\nDE,5,6\nFR,7,8\nIT,7,9\n")
+    assert list(found.cells) == ["country", "2019", "2020"]
+    assert len(found.cells) == 4
+
+
+def test_units_behind_a_hash_are_units(read):
+    rows = "".join(f"{k} {k}\n" for k in range(9))
+    assert list(read(f"# t v\n# s m\n{rows}").cells) == ["t [s]", "v [m]"]
+
+
 def test_data_keep_their_hashes(read):
     found = read("# name,v\n# 1,5\n# 2,6\n")
     assert list(found.cells) == ["name", "v"]

@@ -60,12 +60,13 @@ def read_layout(path: Path) -> Layout:
     begin = _first(lines, rows)
     most = least if delimiter == r"\s+" and full > 4 else max(widths)  # a sentence above a table has many words
     header = next((i for i, width in enumerate(widths) if i >= begin and least <= width <= most and width), None)
-    if header is not None and names is not None and _is_above(rows[header], usual, delimiter):
-        header = max(header, names)
+    if header is not None and names is not None:
+        data = next(row for row in reversed(rows) if len(row) == usual)
+        header = max(header, names) if _is_above(rows[header], data, delimiter) else header
     if header is None:
         raise InputError(f"{name} must have a header and at least one row; got {full} lines.")
     if delimiter == r"\s+":
-        text = "\n".join([*words[: header + 1], *text.split("\n")[header + 1 :]])
+        text = re.sub("(?m)^# +", "#", text)
     plain = {"dtype": str, "keep_default_na": False, "skip_blank_lines": False, "skipinitialspace": True}
     columns = list(range(max(widths[header:])))
     try:
@@ -134,10 +135,14 @@ def _names(rows: list[list[str]], width: int) -> int | None:
     return block[-1] if found and len({*found}) == width and all(found[1:]) else None
 
 
-def _is_above(row: list[str], width: int, delimiter: str) -> bool:
-    """Whether a line is no header, as it has numbers, another width than the data, or is a comment of as many words."""
-    number = any(re.fullmatch(_NUMBER, cell.strip()) for cell in row)
-    return number or len("\0".join(row).rstrip("\0").split("\0")) != width or (delimiter == r"\s+" and row[0][0] == "#")
+def _is_above(row: list[str], data: list[str], delimiter: str) -> bool:
+    """Whether a line is no header: of another width than data, a comment of as many words, or with numbers above a clock.
+
+    Where data begin with text, lines without numbers below it may be data.
+    """
+    if len("\0".join(row).rstrip("\0").split("\0")) != len(data) or (delimiter == r"\s+" and row[0].startswith("#")):
+        return True
+    return bool(re.match(_VALUE, data[0])) and any(re.fullmatch(_NUMBER, cell.strip()) for cell in row)
 
 
 def _first(lines: list[str], rows: list[list[str]]) -> int:
