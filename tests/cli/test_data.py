@@ -229,6 +229,7 @@ FITTED = {  # the name of a column: the cells of the fit
     "date": [f"{day:%Y%m%d}" for day in DAYS],
     "month": [f"{2001 + k // 12}{k % 12 + 1:02d}" for k in range(40)],
     "written": [f"{day:%d/%m/%Y}" for day in DAYS],
+    "unix": [str(1610122000 + 10 * k) for k in range(40)],
     "since": [f"{k}:30:00" for k in range(40)],
     "day": [str(k) for k in range(40)],
     "load": [f"{k} kW" for k in range(40)],
@@ -256,7 +257,7 @@ def fitted(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "row"),
-    [*[(name, row) for name in ("date", "month", "since", "day", "load") for row in (4, 19)], ("kind", 3)],
+    [*[(name, row) for name in ("date", "month", "unix", "since", "day", "load") for row in (4, 19)], ("kind", 3)],
 )
 def test_few_rows_are_read_as_the_model_knows_them(name, row, fitted, tmp_path, capsys):
     capsys.readouterr()
@@ -274,6 +275,7 @@ def test_few_rows_are_read_as_the_model_knows_them(name, row, fitted, tmp_path, 
     ("name", "cell", "rule", "got"),
     [
         ("written", "45019", "a date", "the number '45019'"),
+        ("unix", "20230105", "a date", "the number '20230105'"),
         ("since", "2.5", "a duration", "the number '2.5'"),
         ("since", "2023-01-05", "a duration", "the date '2023-01-05'"),
         ("day", "2024-01-05", "a number", "the date '2024-01-05'"),

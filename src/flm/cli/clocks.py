@@ -37,7 +37,7 @@ _REWRITTEN = {  # how some write dates, and how these are read
     r"^Q([1-4])[ /-](\d{4})$": r"\2Q\1",
     r"^(\d{4})[ -]?Q([1-4])$": lambda found: f"{found[1]}-{3 * int(found[2]) - 2:02d}-01",
 }
-_COUNTS = {  # names, smallest and largest number, beginning, unit; the days of astronomers (MJD) are more than Excel's until 2036
+COUNTS = {  # names, smallest and largest number, beginning, unit; the days of astronomers (MJD) are more than Excel's until 2036
     "days as Excel counts": ("date|datum|timestamp", 30_000, 50_000, "1899-12-30", "D"),
     "seconds since 1970": ("date|time|unix|epoch|ts", 8e8, 3e9, "1970-01-01", "s"),
     "milliseconds since 1970": ("date|time|unix|epoch|ts", 8e11, 3e12, "1970-01-01", "ms"),
@@ -161,12 +161,13 @@ def read_durations(text: pd.Series) -> pd.Series | None:
 def read_counts(name: str, values: pd.Series, known: str | None) -> tuple[pd.Series, str] | None:
     """Numbers as dates, with words for what they count, or None: those that run one way in a column of such a name.
 
-    Where the words are `known`, as a model keeps them, they decide.
+    Where the words are `known`, as a model keeps them, they decide, unless the numbers are far from such counts.
     """
     one_way = values.is_monotonic_increasing or values.is_monotonic_decreasing
-    for words, (names, least, most, origin, unit) in _COUNTS.items():
+    for words, (names, least, most, origin, unit) in COUNTS.items():
         named = one_way and re.match(names, name, re.IGNORECASE) and values.between(least, most).all()
-        if named if known is None else words == known:
+        near = values.dropna().between(least / 2, 2 * most).all()
+        if named if known is None else words == known and near:
             spans = pd.Series(pd.to_timedelta(values, unit=unit), index=values.index)
             return pd.Timestamp(origin) + spans.dt.round("ms" if unit == "ms" else "s"), words
     return None

@@ -98,7 +98,7 @@ def read_column(
         return Column("empty", pd.Series(np.nan, index=cells.index))
     if fitted == "category":
         return Column("text", cells.astype(str).str.strip())
-    dated = fitted not in ("number", "duration", None)
+    dated = fitted not in {None, "number", "duration", *clocks.COUNTS}
     wordy = known.iloc[0][-1:].isalpha() and known.str.len().max() > _LONGEST
     is_first = not wordy and bool(_NO_NUMBER.match(known.iloc[0]))  # then not all can be numbers
     clock = _clock(text, place, day_first) if is_first else None
@@ -110,7 +110,7 @@ def read_column(
     if compact and (clock := _clock(text, place, day_first)) is not None and clock.kind == "date":
         return clock
     digits = dated or fitted is None
-    if digits and (months := clocks.read_months(text, sure=fitted == "%Y%m")) is not None:
+    if digits and (months := clocks.read_months(text, sure=dated)) is not None:
         return Column("date", months, (clocks.words("%Y%m", "", False),), "%Y%m")
     numbers = _numbers(text, decimal)
     share = numbers.values.notna().sum() / len(known)
