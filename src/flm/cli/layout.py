@@ -22,7 +22,8 @@ _DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas", r"\s
 _LOOK = 200  # lines that are read to find the layout
 _NUMBER = r"[+-]?[\d.,]*\d[\d.,]*([eE][+-]?\d+)?"
 _VALUE = r"[^A-Za-z°%µΩ\[(/]*\d"  # how a value begins, and no unit: a digit before any letter
-_NO_UNIT = r"[\[(].*[\])]|unit\w*|einheit\w*|te?xt|str(ing)?|chars?|categor\w*|name|code|label|id"
+_UNIT = r"\W*|[\[(].*[\])]|\S{0,3}[°%/µΩ²³]\S{0,4}|utc"  # and no name
+_NO_UNIT = r"unit\w*|einheit\w*|te?xt|str(ing)?|chars?|categor\w*|name|code|label|id"
 _NO_UNIT += "|date|time|ts|utc|local|year|month|day"
 _KINDS = {"", "avg", "smp", "min", "max", "tot", "std", "med", "cov", "wvc", "tmn", "tmx"}  # as loggers write
 UNNAMED = "unnamed"  # a first column without a name, as pandas writes an index
@@ -50,7 +51,8 @@ def read_layout(path: Path) -> Layout:
     splits = {sign: _split(words if sign == r"\s+" else lines, sign) for sign in _DELIMITERS}
     full = sum(bool(line.strip()) for line in lines)
     fitting = [sign for sign, s in splits.items() if s.width > 1 and not (sign == r"\s+" and _is_one(words, s.width))]
-    signs = [sign for sign in fitting if splits[sign].names is not None and sign != r"\s+"] or fitting
+    signs = [sign for sign in fitting if sign != r"\s+"]  # these are preferred to spaces, which titles have too
+    signs = signs if any(splits[sign].names is not None for sign in signs) else fitting
     delimiter = max(signs, key=lambda sign: (splits[sign].count, sign != r"\s+"), default=",")
     delimiter = first[1] if first else delimiter
     rows, usual, _, names = splits[delimiter]
@@ -120,7 +122,7 @@ def _split(lines: list[str], sign: str) -> _Split:
 
 
 def _names(rows: list[list[str]], width: int) -> int | None:
-    """The first of the lines of so many cells, none a number, that stand right above the data; None where there is none."""
+    """The first of the lines of so many cells, none a value, that stand right above the data; None where there is none."""
     is_value = lambda cell: re.match(_VALUE, cell) is not None
     full = [i for i, row in enumerate(rows) if row]
     alike = [i for i in full if len(rows[i]) == width]
@@ -128,11 +130,12 @@ def _names(rows: list[list[str]], width: int) -> int | None:
     columns = [j for j in range(width) if sum(is_value(row[j]) for row in lower) >= MOSTLY * len(lower)]
     is_data = lambda row: all(is_value(row[j]) or row[j].strip().lower() in EMPTY for j in columns)
     begin = next((i for i in alike if columns and is_data(rows[i])), 0)
-    is_name = lambda row: len(row) == width and not any(re.fullmatch(_NUMBER, cell.strip()) for cell in row)
+    is_name = lambda row: len(row) == width and not any(map(is_value, row))
     block = list(itertools.takewhile(lambda i: is_name(rows[i]), reversed(full[: full.index(begin)] if begin else [])))
     block = [i for i in block if not rows[i][0].startswith("#")] or block
     found = rows[block[-1]] if block else []
-    return block[-1] if found and len({*found}) == width and all(found[1:]) else None
+    units = any(re.fullmatch(_UNIT, cell.strip(), re.IGNORECASE) for cell in found)
+    return block[-1] if found and len({*found}) == width and not units else None
 
 
 def _is_above(row: list[str], data: list[str], delimiter: str) -> bool:
@@ -151,7 +154,7 @@ def _first(lines: list[str], rows: list[list[str]]) -> int:
     for above, end in itertools.pairwise([*empty, len(lines)]):
         is_large = end - above - 1 > len(lines) / 2 and not any(re.match(_VALUE, cell) for cell in rows[above + 1])
         before = [len(row) for row in rows[:above] if row]
-        if is_large and before != [len(rows[above + 1])]:  # one line above of as many cells is the header
+        if is_large and (before == [1] or before != [len(rows[above + 1])]):  # one line of as many cells is the header
             return above + 1
     filled = [sum(map(bool, row)) for row in rows]
     usual = Counter(filled).most_common(1)[0][0]
@@ -231,6 +234,8 @@ def _header(name: str, found: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 
 def _is_mark(cell: str, below: pd.Series, is_first: bool) -> bool:
     """Whether a cell above a column without numbers is one of its texts, and no unit: it comes again, or is a word for none."""
-    if not re.search(r"\w", cell) or re.fullmatch(_NO_UNIT, cell, re.IGNORECASE):
+    if re.fullmatch(f"{_UNIT}|{_NO_UNIT}", cell, re.IGNORECASE):
         return False
-    return bool((below.str.strip() == cell).any() or (is_first and below.str.match(_VALUE).mean() <= MOSTLY))
+    below = below.str.strip()
+    known = below[~below.str.lower().isin(EMPTY)]
+    return bool((known == cell).any() or (is_first and known.str.match(_VALUE).mean() <= MOSTLY))

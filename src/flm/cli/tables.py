@@ -82,7 +82,9 @@ class FileTable:
             for line in cells.index[wrong.to_numpy(bool)][:1]:
                 place = f"{self.name}, line {line}: column {name!r}"
                 if empty.at[line]:
-                    raise InputError(f"{place} is empty; remove the row{' or use flm impute' * text}.")
+                    raise InputError(
+                        f"{place} is empty; remove the row{' or use flm impute' * (text and kinds[name] != 'text')}."
+                    )
                 shape = cells.str.replace(r"\d+", "9", regex=True)
                 other = cells[wrong & (shape != shape[line])]
                 if kinds[name] == "text" and cells[line][0].isdigit() and len(other):
