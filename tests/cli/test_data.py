@@ -294,6 +294,13 @@ def test_other_kinds_than_were_fitted_are_refused(name, cell, rule, got, fitted,
 
 
 @pytest.mark.slow
+def test_the_first_cell_of_another_kind_is_named(fitted, tmp_path, capsys):
+    (tmp_path / "b.csv").write_text("written\n05/01/2023\n\n45019\n45020\n45021\n")
+    assert run(["predict", fitted("written"), str(tmp_path / "b.csv")]) == 2
+    assert "line 4: column 'written' must be a date, as was fitted; got the number '45019'." in capsys.readouterr().err
+
+
+@pytest.mark.slow
 def test_a_unit_may_be_left_out_but_is_not_exchanged(fitted, tmp_path, capsys):
     (tmp_path / "b.csv").write_text("load\n4\n")
     assert run(["predict", fitted("load"), str(tmp_path / "b.csv")]) == 0

@@ -216,7 +216,7 @@ def predict(
         points = _read(table, day_first, missing, {f.name: f.written or f.kind for f in features})
         inputs = inputs or points.of_kind("number")
         names = points.match(inputs, "inputs of the model", whole=True)
-        X, apart = points.checked(names, text=True).set_axis(list(inputs), axis=1), []
+        apart = []
         for feature, name in zip(features, names, strict=bool(features)):
             if feature.name != name:
                 remark(f"the input {feature.name!r} of the model was read from column {name!r}.")
@@ -231,6 +231,7 @@ def predict(
                 remark(
                     f"the dates of {name!r} have no time zone and were taken in {feature.zone}, as those of the fit."
                 )
+        X = points.checked(names, text=True).set_axis(list(inputs), axis=1)
         listen(Progress("evaluating", share=0.3))
         outside = 0
         if hasattr(found, "predict"):

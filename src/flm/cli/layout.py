@@ -143,7 +143,8 @@ def _is_above(row: list[str], data: list[str], delimiter: str) -> bool:
 
     Where data begin with text, lines without numbers below it may be data.
     """
-    if len("\0".join(row).rstrip("\0").split("\0")) != len(data) or (delimiter == r"\s+" and row[0].startswith("#")):
+    filled = max((place for place, cell in enumerate(row, 1) if cell), default=0)
+    if filled != len(data) or (delimiter == r"\s+" and row[0].startswith("#")):
         return True
     return bool(re.match(_VALUE, data[0])) and any(re.fullmatch(_NUMBER, cell.strip()) for cell in row)
 
@@ -233,9 +234,9 @@ def _header(name: str, found: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 
 
 def _is_mark(cell: str, below: pd.Series, is_first: bool) -> bool:
-    """Whether a cell above a column without numbers is one of its texts, and no unit: it comes again, or is a word for none."""
+    """Whether a cell above texts or dates is one of them and no unit: it comes again or, in the first column, is no such word."""
     if re.fullmatch(f"{_UNIT}|{_NO_UNIT}", cell, re.IGNORECASE):
         return False
     below = below.str.strip()
-    known = below[~below.str.lower().isin(EMPTY)]
+    known = below.loc[~below.str.lower().isin(EMPTY)]
     return bool((known == cell).any() or (is_first and known.str.match(_VALUE).mean() <= MOSTLY))

@@ -105,9 +105,10 @@ class FileTable:
     def refuse_other(self, kind: str, name: str) -> None:
         """Refuse a column that is of another kind than the one that was fitted: "number", "date", "duration" or "category"."""
         given = _KINDS.get(self.values[name].dtype.kind, "category")
-        if given != kind:
-            place = f"{self.name}, line {self.cells.index[0]}: column {name!r} must be a {kind}, as was fitted"
-            got = f"the {given.replace('category', 'text')} {short(self.cells[name].iloc[0].strip())}"
+        known = self.cells[name].loc[self.values[name].notna() & ~self.empty[name]]
+        for line in known.index[: given != kind]:
+            place = f"{self.name}, line {line}: column {name!r} must be a {kind}, as was fitted"
+            got = f"the {given.replace('category', 'text')} {short(known[line].strip())}"
             raise InputError(f"{place}; got {got}. Write it as in the fitted table.")
 
     def number(self, value: float, digits: int = 10, column: str = "") -> str:
