@@ -192,7 +192,7 @@ def test_numbers_that_may_stand_for_nothing_are_said(read):
     cells[3] = cells[9] = "-999"
     (sentence,) = read("v\n" + "\n".join(cells) + "\n").remarks
     assert sentence == (
-        "2 cells of -999 in column 'v' are far outside of all other values; they were taken as numbers. "
+        "2 cells of -999 in column 'v' are outside of all other values; they were taken as numbers. "
         "If they stand for missing values, write --missing -999."
     )
     cells[9] = "1"
@@ -206,7 +206,7 @@ def test_numbers_that_are_usual_for_nothing_may_be_near_and_many(read):
     nox[1:100:3] = ["-200"] * 33  # as many as all others
     rows = lambda *columns: "".join(",".join(row) + "\n" for row in zip(*columns, strict=True))
     (sentence,) = read("CO,NOx\n" + rows(co, nox)).remarks
-    assert sentence.startswith("167 cells of -200 in columns 'CO', 'NOx' are far outside of all other values;")
+    assert sentence.startswith("167 cells of -200 in columns 'CO', 'NOx' are outside of all other values;")
     for value in ("-900", "99", "700"):  # near, or no such number
         steps = [f"{k * 10 - 800}" for k in range(160)] + [value] * 5
         assert read("v\n" + "\n".join(steps) + "\n").remarks == ()

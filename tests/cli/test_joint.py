@@ -130,6 +130,10 @@ def test_joint_clocks_are_written_back_and_kept_by_models(tmp_path, capsys):
     *row, value, _ = capsys.readouterr().out.splitlines()[1].split(",")
     assert row == ["2024", "March", "1", "7"]
     assert float(value) == pytest.approx(10 + np.sin(79 / 4), abs=0.05)
+    later.write_text("year (local),month,day (local),hour [h]\n2024,March,1,7\n")
+    assert run(["predict", model, str(later)]) == 0
+    *row, again, _ = capsys.readouterr().out.splitlines()[1].split(",")
+    assert (row, again) == (["2024", "March", "1", "7"], value)
     for content in ("Year,Month\n2024,March\n", "Year,Month,Day,Hour\n2024,March,1,\n"):
         later.write_text(content)
         assert run(["predict", model, str(later)]) == 2

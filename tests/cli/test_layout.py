@@ -197,3 +197,101 @@ def test_names_behind_a_hash_are_names(read):
 def test_what_is_no_table_is_named(content, kind, read):
     with pytest.raises(ValueError, match=rf"a\.csv must be a CSV file; got {kind}, .*\. Save the table as CSV\."):
         read(content)
+
+
+STATIONS = "".join(f"{name},{k / 2},0.00\n" for k in range(8) for name in ("BER", "MUC"))
+
+
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        (f"station,tmpf,p01i\nBER,M,T\n{STATIONS}", 17),  # comes again below
+        (
+            "p01i,station,tmpf\nT,BER,M\n"
+            + "".join(f"0.00,{name},{k}\n" for k, name in enumerate(["A", "B", "C", "BER"])),
+            5,
+        ),
+        ("station,height\nBER,M\nMUC,520\nHAM,11\nFRA,110\n", 4),  # no word for a unit
+        (f"station,tmpf,p01i\n{'BER,M,T' + chr(10)}{'BER,1,T' + chr(10)}{'BER,M,M' + chr(10)}{STATIONS}", 19),
+        ("name,load\n-,kW\nA,1\nB,2\nC,4\n", 3),
+        ("name,load\n[text],[kW]\nA,1\nB,2\nC,4\n", 3),
+        ("name,load\nstring,kW\nA,1\nB,2\nC,4\n", 3),
+        ("day,load\nUTC,kW\n2024-01-01,1\n2024-01-02,2\n2024-01-03,4\n", 3),
+    ],
+)
+def test_rows_of_marks_are_no_units(content, rows, read):
+    assert len(read(content).cells) == rows
+
+
+TIMES = [f"{t:%Y-%m-%d %H:%M}" for t in pd.date_range("2024-03-01", periods=9, freq="h")]
+NORTH = [f"{t:%d.%m.%Y %H:%M}" for t in pd.date_range("2024-03-01", periods=9, freq="h")]
+
+
+@pytest.mark.parametrize("count", [1, 2, 9])
+@pytest.mark.parametrize(
+    ("above", "header", "rows"),
+    [
+        ("# station 5\n# units m\n", "date,load,temp", [f"{t},1201.{k},10.10" for k, t in enumerate(TIMES)]),
+        ("Station: Berlin\nHöhe: 34\n", "Zeit;Temp", [f"{t};{k},5" for k, t in enumerate(NORTH)]),
+        ("Station Berlin\n", "Time stamp,load", [f"{t},{k}" for k, t in enumerate(TIMES)]),
+        ("Serial,12345,\nInterval,60,min\n", "Time,Temp,Hum", [f"{t},{k},70" for k, t in enumerate(TIMES)]),
+        ("Serial,12345\nHeight,34\n", "time,note", [f"{t},ok" for t in TIMES]),
+        ("# made by hand\n", "t v w", [f"{k} 1 2" for k in range(9)]),
+        ("", "station,2019,2020", [f"A{k},5,{k}" for k in range(9)]),
+        ("", "t v w", [f"{k} 1,5 2,5" for k in range(9)]),
+        ("# made in 2024\n", "t v w", [f"{k} 1,5 2,5" for k in range(9)]),
+        ("", "name,note", ["a b,c d"] * 9),
+        ("", "Time,T 1,2 T", [f"{t},{k},70" for k, t in enumerate(TIMES)]),
+    ],
+)
+def test_lines_above_a_table_change_neither_delimiter_nor_header(above, header, rows, count, read):
+    found = read("\n".join([*above.splitlines(), header, *rows[:count], ""]))
+    assert list(found.cells) == header.replace(",", ";").replace(" ", ";" if header == "t v w" else " ").split(";")
+    assert len(found.cells) == count
+
+
+LOGGER = """"TOA5","CR1000","CR1000","12345","CR1000.Std.22","CPU:a.CR1","1234","Table1"
+"TIMESTAMP","RECORD","Batt","Temp"
+"TS","RN","Volts","Deg C"
+"","","Min","Avg"
+"""
+
+
+@pytest.mark.parametrize("count", [1, 3, 30])
+@pytest.mark.parametrize("wider", ["", ',"a","b","c","d"'])
+def test_files_of_loggers_have_four_lines_above_the_data(count, wider, read):
+    lines = [
+        line + (wider if k in (1, 2) else ',"Min"' * 4 * bool(wider) if k else "")
+        for k, line in enumerate(LOGGER.splitlines())
+    ]
+    rows = [
+        f'"{t:%Y-%m-%d %H:%M:%S}",{k},12.{k}," NAN"' + ",5" * 4 * bool(wider)
+        for k, t in enumerate(pd.date_range("2024-03-01", periods=count, freq="h"))
+    ]
+    found = read("\n".join([*lines, *rows, ""]))
+    assert list(found.cells)[:3] == ["TIMESTAMP", "RECORD [RN]", "Batt [Volts]"]
+    assert found.of_kind("date") == ["TIMESTAMP"]
+    assert len(found.cells) == count
+
+
+def test_rows_of_marks_below_names_with_numbers_are_data(read):
+    found = read("country,2019,2020\nAT,c,p\nDE,5,6\nFR,7,8\nIT,7,9\n")
+    assert list(found.cells) == ["country", "2019", "2020"]
+    assert len(found.cells) == 4
+
+
+def test_units_behind_a_hash_are_units(read):
+    rows = "".join(f"{k} {k}\n" for k in range(9))
+    assert list(read(f"# t v\n# s m\n{rows}").cells) == ["t [s]", "v [m]"]
+
+
+def test_data_keep_their_hashes(read):
+    found = read("# name,v\n# 1,5\n# 2,6\n")
+    assert list(found.cells) == ["name", "v"]
+    assert found.cells["name"].tolist() == ["# 1", "# 2"]
+
+
+def test_an_empty_line_below_the_header_makes_no_header_of_the_first_row(read):
+    found = read("name,note\n\nann,good\nbob,bad\neve,good\n")
+    assert list(found.cells) == ["name", "note"]
+    assert len(found.cells) == 3

@@ -42,7 +42,7 @@ _REWRITTEN = {  # how some write dates, and how these are read
     r"^Q([1-4])[ /-](\d{4})$": r"\2Q\1",
     r"^(\d{4})[ -]?Q([1-4])$": lambda found: f"{found[1]}-{3 * int(found[2]) - 2:02d}-01",
 }
-_COUNTS = {  # names, smallest and largest number, beginning, unit; the days of astronomers (MJD) are more than Excel's until 2036
+COUNTS = {  # names, smallest and largest number, beginning, unit; the days of astronomers (MJD) are more than Excel's until 2036
     "days as Excel counts": ("date|datum|timestamp", 30_000, 50_000, "1899-12-30", "D"),
     "seconds since 1970": ("date|time|unix|epoch|ts", 8e8, 3e9, "1970-01-01", "s"),
     "milliseconds since 1970": ("date|time|unix|epoch|ts", 8e11, 3e12, "1970-01-01", "ms"),
@@ -158,17 +158,17 @@ def offsets(cells: pd.Series) -> int:
     return int(_usual(cells.astype(str).str.strip()).str.extract(_ZONE, expand=False).nunique())
 
 
-def read_months(text: pd.Series) -> pd.Series | None:
-    """Cells such as 201901 or 01.2019 as months, or None: all have a month, and they run one way."""
+def read_months(text: pd.Series, *, sure: bool = False) -> pd.Series | None:
+    """Cells such as 201901 or 01.2019 as months, or None: all have a month and, unless `sure`, are several that run one way."""
     if not text.dropna().iloc[:1].str.fullmatch(r"\d{6}|\d\d\.\d{4}").all():
         return None
     text = text.str.replace(r"^(\d\d)\.(\d{4})$", r"\2\1", regex=True)
     known = text.dropna()
-    if len(known) < 3 or not known.str.fullmatch(r"(1[89]|2[01])\d\d(0[1-9]|1[0-2])").all():
+    if (len(known) < 3 and not sure) or not known.str.fullmatch(r"(1[89]|2[01])\d\d(0[1-9]|1[0-2])").all():
         return None
     found = _dates(text, "%Y%m").dt.tz_localize(None)
     steps = found.dropna().diff().dropna()
-    return found if (steps > pd.Timedelta(0)).all() or (steps < pd.Timedelta(0)).all() else None
+    return found if sure or (steps > pd.Timedelta(0)).all() or (steps < pd.Timedelta(0)).all() else None
 
 
 def read_seasons(text: pd.Series, known: str | None) -> pd.Series | None:
@@ -204,12 +204,14 @@ def read_durations(text: pd.Series) -> pd.Series | None:
 def read_counts(name: str, values: pd.Series, known: str | None) -> tuple[pd.Series, str] | None:
     """Numbers as dates, with words for what they count, or None: those that run one way in a column of such a name.
 
-    Where the words are `known`, as a model keeps them, they decide. Days are whole seconds where their digits allow for it.
+    Where the words are `known`, as a model keeps them, they decide, unless the numbers are far from such counts. Days are whole
+    seconds where their digits allow for it.
     """
     one_way = values.is_monotonic_increasing or values.is_monotonic_decreasing
-    for words, (names, least, most, origin, unit) in _COUNTS.items():
+    for words, (names, least, most, origin, unit) in COUNTS.items():
         named = one_way and re.match(names, name, re.IGNORECASE) and values.between(least, most).all()
-        if named if known is None else words == known:
+        near = values.dropna().between(least / 2, 2 * most).all()
+        if named if known is None else words == known and near:
             spans = pd.Series(pd.to_timedelta(values, unit=unit), index=values.index)
             off = (spans - spans.dt.round("s")).abs().max()
             even = off <= pd.Timedelta(_ROUNDED, "D") or np.abs(values - values.round(5)).max() < _ROUNDED / 1000

@@ -87,11 +87,11 @@ def read_column(
     decimal: str,
     place: Callable[[int], str],
     day_first: bool | None = None,
-    known: str | None = None,
+    fitted: str | None = None,
 ) -> Column:
-    """The cells of a column as numbers, dates or durations where all cells are such.
+    """The cells of a column as numbers, dates or durations where all cells are such; `place` names a line of it.
 
-    `place` names a line of it; `known` is the format of a model's dates.
+    Where a model was fitted to it, `fitted` is its format of dates or its kind: digits are dates only where dates were fitted.
     """
     if cells.dtype.kind in "iufb":  # from a Parquet file
         return Column("number", cells.astype(float))
@@ -101,17 +101,23 @@ def read_column(
     filled = text.dropna()
     if not len(filled):
         return Column("empty", pd.Series(np.nan, index=cells.index))
-    if (seasons := clocks.read_seasons(text, known)) is not None:
+    if fitted == "category":
+        return Column("text", cells.astype(str).str.strip())
+    if (seasons := clocks.read_seasons(text, fitted)) is not None:
         return Column("date", seasons, (clocks.words(clocks.SEASONS, "", False),), clocks.SEASONS)
+    dated = fitted not in {None, "number", "duration", *clocks.COUNTS}
     wordy = filled.iloc[0][-1:].isalpha() and filled.str.len().max() > _LONGEST
     is_first = not wordy and bool(_NO_NUMBER.match(filled.iloc[0]))  # then not all can be numbers
     clock = _clock(text, place, day_first) if is_first else None
     if clock is not None and clock.kind != "mixed":
         return clock
-    compact = len(filled) > 2 and filled.str.fullmatch(r"(1\d|2[0-2])\d\d[01]\d[0-3]\d([0-2]\d([0-5]\d){0,2})?").all()
+    compact = (dated or (fitted is None and len(filled) > 2)) and filled.str.fullmatch(
+        r"(1\d|2[0-2])\d\d[01]\d[0-3]\d([0-2]\d([0-5]\d){0,2})?"
+    ).all()
     if compact and (clock := _clock(text, place, day_first)) is not None and clock.kind == "date":
         return clock
-    if (months := clocks.read_months(text)) is not None:
+    digits = dated or fitted is None
+    if digits and (months := clocks.read_months(text, sure=dated)) is not None:
         return Column("date", months, (clocks.words("%Y%m", "", False),), "%Y%m")
     numbers = _numbers(text, decimal)
     share = numbers.values.notna().sum() / len(filled)
@@ -121,7 +127,7 @@ def read_column(
         clock = _clock(text, place, day_first)
     if clock is not None and (clock.kind != "mixed" or share <= MOSTLY):
         return clock
-    return numbers._replace(kind="mixed") if share > MOSTLY else Column("text", cells)
+    return numbers._replace(kind="mixed") if share > MOSTLY else Column("text", cells.astype(str).str.strip())
 
 
 def _numbers(text: pd.Series, decimal: str) -> Column:

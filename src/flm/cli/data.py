@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ _ORDER = "Read 05/02/2024 as 5 February, or as May 2; else as the clock runs mos
 DayFirst = Annotated[bool | None, typer.Option("--day-first/--month-first", help=_ORDER)]
 _NOTHING = "What stands for nothing, a text or a number such as -200; a,b,c or once for each."
 Missing = Annotated[list[str] | None, typer.Option(help=_NOTHING)]
+_NO_SPREADSHEET = "Write a CSV file, which spreadsheets open."
 LEAST = 3  # rows of a fit: two points are on a line, whatever they are
 
 
@@ -126,12 +128,14 @@ def impute(
     import numpy as np
 
     import flm
+    from flm.cli.tables import refuse_spreadsheet
     from flm.report.pages.answer import impute_page
     from flm.report.pages.layout import Request
     from flm.results import Progress, within
 
     with watching(table.name) as listen:
         listen(Progress("reading", share=0.0))
+        refuse_spreadsheet(out, _NO_SPREADSHEET)
         found = _read(table, day_first, missing)
         dates = found.of_kind("date") or found.of_kind("duration")
         steps = {name: found.values[name].diff().iloc[1:] for name in [*dates, *found.of_kind("number")]}
@@ -152,6 +156,10 @@ def impute(
             names = found.match(columns, "--columns")
         if not names:
             raise InputError(f"`--columns` must name a column of numbers; {found.name} has none.")
+        added = [f"{name}_standard_deviation" for name in names] if deviations else []
+        for clash in [name for name in added if name in found.cells][:1]:
+            told = f"{found.name} has {clash!r} already. Rename or remove that column."
+            raise InputError(f"`--deviations` must add new columns; {told}")
         X = found.checked(head).join(found.checked(names, holes=True))
         imputer = flm.FLMImputer(window, head[0] if head else None, progress=within(listen, 0.1, 0.8)).fit(X)
         imputation = imputer.set_params(progress=within(listen, 0.8, 0.9)).impute(X, fitted=True)
@@ -160,8 +168,8 @@ def impute(
         holes, cells = X[names].isna().to_numpy(), found.cells.copy()
         for j, name in enumerate(names):
             cells.loc[cells.index[holes[:, j]], name] = [found.number(v, column=name) for v in values[holes[:, j], j]]
-        for j, name in enumerate(names if deviations else ()):
-            cells[f"{name}_standard_deviation"] = [found.number(v, 6) for v in std[:, j]]
+        for j, name in enumerate(added):
+            cells[name] = [found.number(v, 6) for v in std[:, j]]
         if not out.suffix:
             request = Request(f"{table.stem}, filled", f"{', '.join(names)}, from {table.name}", COMMAND.get())
             impute_page(imputation, names, request).write(folder(out) / "index.html")
@@ -194,30 +202,36 @@ def predict(
 
     import flm
     from flm.cli.joint import BESIDE
+    from flm.cli.tables import refuse_spreadsheet
+    from flm.estimators.table import Feature
     from flm.results import Progress
 
     with watching(table.name) as listen:
         listen(Progress("reading", share=0.0))
+        refuse_spreadsheet(out, _NO_SPREADSHEET)
         found = flm.load(model)
-        clocks = {f.name: f for f in getattr(getattr(found, "_state", None), "features", ()) if f.kind == "date"}
-        written = {name: clock.written for name, clock in clocks.items() if clock.written}
-        points = _read(table, day_first, missing, written)
-        inputs = getattr(found, "input_names_", getattr(found, "axes", None)) or points.of_kind("number")
+        known = {f.name: f for f in getattr(getattr(found, "_state", None), "features", ())}
+        inputs = getattr(found, "input_names_", getattr(found, "axes", None))
+        features = [known.get(name, Feature(name)) for name in inputs or ()]
+        points = _read(table, day_first, missing, {f.name: f.written or f.kind for f in features})
+        inputs = inputs or points.of_kind("number")
         names = points.match(inputs, "inputs of the model", whole=True)
-        X, apart = points.checked(names, text=True).set_axis(list(inputs), axis=1), []
-        for asked, name in zip(inputs, names, strict=True):
-            if asked != name:
-                remark(f"the input {asked!r} of the model was read from column {name!r}.")
-            if asked not in clocks:
-                continue
-            zone, beside = clocks[asked].zone, clocks[asked].written.split(BESIDE)[1:]
-            alone = BESIDE not in points.values.attrs["formats"].get(name, "")
-            if beside and alone and not (X[asked].dtype.kind == "M" and X[asked].dt.hour.any()):
+        apart = []
+        for feature, name in zip(features, names, strict=bool(features)):
+            if feature.name != name:
+                remark(f"the input {feature.name!r} of the model was read from column {name!r}.")
+            dates, beside = points.values[name], feature.written.split(BESIDE)[1:]
+            parts = points.values.attrs["formats"].get(name, "").split(BESIDE)[1:]
+            if beside and not parts and not (dates.dtype.kind == "M" and dates.dt.hour.any()):
                 rule = f"{', '.join(map(repr, beside))} beside {name!r} in every row"
                 raise InputError(f"{points.name} must have {rule}, as was fitted; got none.")
-            apart += [part for part in beside if part in points.cells and part not in names]
-            if zone and X[asked].dtype.kind == "M" and not X[asked].dt.tz:
-                remark(f"the dates of {name!r} have no time zone and were taken in {zone}, as those of the fit.")
+            points.refuse_other(feature.kind, name)
+            apart += [part for part in parts or beside if part in points.cells and part not in names]
+            if feature.zone and not dates.dt.tz:
+                remark(
+                    f"the dates of {name!r} have no time zone and were taken in {feature.zone}, as those of the fit."
+                )
+        X = points.checked(names, text=True).set_axis(list(inputs), axis=1)
         listen(Progress("evaluating", share=0.3))
         outside = 0
         if hasattr(found, "predict"):
@@ -233,8 +247,12 @@ def predict(
         else:
             raise InputError(f"`MODEL` must be something that can be evaluated; got a {type(found).__name__}.")
         cells = points.cells.loc[:, [*names, *apart]].copy()
+        taken = {*cells, *(unit.header for unit in points.units.values())}
         for name, values in columns.items():
-            cells[name] = [points.number(v, 17 if out else 10) for v in np.asarray(values, float)]
+            new = next(new for k in itertools.count() if (new := "predicted " * k + name) not in taken)
+            if new != name:
+                remark(f"column {name!r} is kept: the new one is {new!r}.")
+            cells[new] = [points.number(v, 17 if out else 10) for v in np.asarray(values, float)]
         if out is not None:
             points.write(out, cells)
     if outside:

@@ -31,6 +31,15 @@ _AGAIN = 0.25  # of the rows, at least, have a day that comes again before hours
 _RARE = 0.01  # of the rows may repeat a time or step back, as clocks do where summer ends
 
 
+def begins(name: str, asked: str) -> bool:
+    """Whether these are the first words of a name: "date" of "Date (local)"."""
+    return re.match(rf"{re.escape(asked)}(?!\w)", name, re.IGNORECASE) is not None
+
+
+def _known(formats: Mapping[str, str] | None, name: str) -> str:
+    return next((form for asked, form in (formats or {}).items() if begins(name, asked)), "")
+
+
 def joined(
     columns: Mapping[str, Column],
     texts: Mapping[str, pd.Series],
@@ -46,7 +55,7 @@ def joined(
     if not dates and not found[1]:
         return _past_midnight(columns, texts), ()
     head = dates[0] if len(dates) == 1 else ""
-    asked = day_comes_first((formats or {}).get(head, "")) if day_first is None else day_first
+    asked = day_comes_first(_known(formats, head)) if day_first is None else day_first
     other = exchanged(columns[head], texts[head]) if asked is None and head in texts else None
     if other is None:
         return found
@@ -94,16 +103,19 @@ def _joined(
     else:
         return dict(columns), ()
     head = names[0]
-    asked = None if formats is None else formats.get(head, "").split(BESIDE)[1:]
+    asked = None if formats is None else _known(formats, head).split(BESIDE)[1:]
     for part in ("hours", "minutes") if dates or "month" in numbers else ("days", "hours", "minutes"):
         name, values = numbers.get(part, ("", times))
-        if name and (_again(times, columns[name], name) if asked is None else name in asked):
+        whole = _again(times, columns[name], name) if name and asked is None else False
+        if whole or any(begins(name, part) for part in asked or ()):
             times, names = times + pd.to_timedelta(values, unit=part), [*names, name]
     is_hours, is_named = columns[names[-1]].kind == "duration", _is_named(names[-1], "hours")
     fits = _again(columns[head].values, columns[names[-1]], names[-1]) and _pass(
         times.dropna(), 0.0 if is_hours and not is_named else _RARE, is_hours and is_named
     )
-    if len(names) == 1 or not (fits if asked is None else names[1:] == asked):
+    if asked is not None:
+        fits = len(names) == len(asked) + 1 and all(map(begins, names[1:], asked))
+    if len(names) == 1 or not fits:
         return dict(columns), ()
     clock = columns[head]._replace(kind="date", values=times, format=BESIDE.join([form, *names[1:]]))
     rows = {name: columns[name]._replace(kind="rows") for name in names[1:] if columns[name].kind != "text"}

@@ -22,6 +22,10 @@ _DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas", r"\s
 _LOOK = 200  # lines that are read to find the layout
 _NUMBER = r"[+-]?[\d.,]*\d[\d.,]*([eE][+-]?\d+)?"
 _VALUE = r"[^A-Za-z°%µΩ\[(/]*\d"  # how a value begins, and no unit: a digit before any letter
+_UNIT = r"\W*|[\[(].*[\])]|\S{0,3}[°%/µΩ²³]\S{0,4}|utc"  # and no name
+_NO_UNIT = r"unit\w*|einheit\w*|te?xt|str(ing)?|chars?|categor\w*|name|code|label|id"
+_NO_UNIT += "|date|time|ts|utc|local|year|month|day"
+_KINDS = {"", "avg", "smp", "min", "max", "tot", "std", "med", "cov", "wvc", "tmn", "tmx"}  # as loggers write
 UNNAMED = "unnamed"  # a first column without a name, as pandas writes an index
 
 
@@ -40,29 +44,31 @@ def read_layout(path: Path) -> Layout:
     if other := re.match(r"\s*(?:<[!?a-zA-Z]|[\[{]\s*[\[{\"])", text):
         kind = "HTML or XML" if "<" in other[0] else "JSON"
         raise InputError(f"{name} must be a CSV file; got {kind}, {short(text[:60])}. Save the table as CSV.")
-    text = re.sub("(?m)^# +", "#", text)  # "# x y" has two names
     first = re.match(r"sep=([;,|\t])[;,]*\n", text)  # Excel's way to name the delimiter
     text = "\n" * bool(first) + text[first.end() if first else 0 :]
     lines = text.split("\n", _LOOK)[:_LOOK]
-    cells = lambda line, sign: next(csv.reader([line], delimiter=sign, skipinitialspace=True))
-    width = lambda line, sign: len(line.split() if sign == r"\s+" or not line.strip() else cells(line, sign))
-    counts = {sign: [width(line, sign) for line in lines] for sign in _DELIMITERS}
-    common = lambda widths: max(Counter(filter(None, widths)).items(), key=lambda c: c[::-1], default=(0, 0))
-    usual = {sign: common(widths) for sign, widths in counts.items()}  # (cells, number of lines with so many)
+    words = [re.sub("^# +", "#", line) for line in lines]  # "# x y" has two names
+    splits = {sign: _split(words if sign == r"\s+" else lines, sign) for sign in _DELIMITERS}
     full = sum(bool(line.strip()) for line in lines)
-    fitting = [
-        sign for sign, (width, _) in usual.items() if width > 1 and not (sign == r"\s+" and _is_one(lines, width))
-    ]
-    delimiter = max(fitting, key=lambda sign: (usual[sign][1], sign != r"\s+"), default=",")
+    fitting = [sign for sign, s in splits.items() if s.width > 1 and not (sign == r"\s+" and _is_one(words, s.width))]
+    signs = [sign for sign in fitting if sign != r"\s+"]  # these are preferred to spaces, which titles have too
+    signs = signs if any(splits[sign].names is not None for sign in signs) else fitting
+    delimiter = max(signs, key=lambda sign: (splits[sign].count, sign != r"\s+"), default=",")
     delimiter = first[1] if first else delimiter
-    widths = counts[delimiter]
+    rows, usual, _, names = splits[delimiter]
+    widths = list(map(len, rows))
     # Where few lines look alike, the first one is the header; a line that is too long is then reported with its number.
-    least = usual[delimiter][0] if full > 4 else 1
-    begin = _first(lines, [[] if delimiter == r"\s+" or not line.strip() else cells(line, delimiter) for line in lines])
+    least = usual if full > 4 else 1
+    begin = _first(lines, rows)
     most = least if delimiter == r"\s+" and full > 4 else max(widths)  # a sentence above a table has many words
     header = next((i for i, width in enumerate(widths) if i >= begin and least <= width <= most and width), None)
+    if header is not None and names is not None:
+        data = next(row for row in reversed(rows) if len(row) == usual)
+        header = max(header, names) if _is_above(rows[header], data, delimiter) else header
     if header is None:
         raise InputError(f"{name} must have a header and at least one row; got {full} lines.")
+    if delimiter == r"\s+":
+        text = re.sub("(?m)^# +", "#", text)
     plain = {"dtype": str, "keep_default_na": False, "skip_blank_lines": False, "skipinitialspace": True}
     columns = list(range(max(widths[header:])))
     try:
@@ -99,11 +105,57 @@ def read_layout(path: Path) -> Layout:
     return Layout(frame, delimiter, encoding.removesuffix("-sig"), told)
 
 
+class _Split(NamedTuple):
+    """The cells of lines under one delimiter."""
+
+    rows: list[list[str]]
+    width: int  # the number of cells that most lines have
+    count: int  # of these lines
+    names: int | None  # the line of names right above data with numbers
+
+
+def _split(lines: list[str], sign: str) -> _Split:
+    cells = lambda line: next(csv.reader([line], delimiter=sign, skipinitialspace=True))
+    rows = [line.split() if sign == r"\s+" or not line.strip() else cells(line) for line in lines]
+    count, width = max(((n, width) for width, n in Counter(map(len, filter(None, rows))).items()), default=(0, 0))
+    return _Split(rows, width, count, _names(rows, width))
+
+
+def _names(rows: list[list[str]], width: int) -> int | None:
+    """The first of the lines of so many cells, none a value, that stand right above the data; None where there is none."""
+    is_value = lambda cell: re.match(_VALUE, cell) is not None
+    full = [i for i, row in enumerate(rows) if row]
+    alike = [i for i in full if len(rows[i]) == width]
+    lower = [rows[i] for i in alike[2 * len(alike) // 3 :]]
+    columns = [j for j in range(width) if sum(is_value(row[j]) for row in lower) >= MOSTLY * len(lower)]
+    is_data = lambda row: all(is_value(row[j]) or row[j].strip().lower() in EMPTY for j in columns)
+    begin = next((i for i in alike if columns and is_data(rows[i])), 0)
+    is_name = lambda row: len(row) == width and not any(map(is_value, row))
+    block = list(itertools.takewhile(lambda i: is_name(rows[i]), reversed(full[: full.index(begin)] if begin else [])))
+    block = [i for i in block if not rows[i][0].startswith("#")] or block
+    found = rows[block[-1]] if block else []
+    units = any(re.fullmatch(_UNIT, cell.strip(), re.IGNORECASE) for cell in found)
+    return block[-1] if found and len({*found}) == width and not units else None
+
+
+def _is_above(row: list[str], data: list[str], delimiter: str) -> bool:
+    """Whether a line is no header: of another width than data, a comment of as many words, or with numbers above a clock.
+
+    Where data begin with text, lines without numbers below it may be data.
+    """
+    filled = max((place for place, cell in enumerate(row, 1) if cell), default=0)
+    if filled != len(data) or (delimiter == r"\s+" and row[0].startswith("#")):
+        return True
+    return bool(re.match(_VALUE, data[0])) and any(re.fullmatch(_NUMBER, cell.strip()) for cell in row)
+
+
 def _first(lines: list[str], rows: list[list[str]]) -> int:
     """The line at which a header may begin: below titles ("Report;;;"), and below a short table that an empty line sets off."""
     empty = [i for i, line in enumerate(lines) if not line.strip()]
     for above, end in itertools.pairwise([*empty, len(lines)]):
-        if end - above - 1 > len(lines) / 2 and not any(re.match(_VALUE, cell) for cell in rows[above + 1]):
+        is_large = end - above - 1 > len(lines) / 2 and not any(re.match(_VALUE, cell) for cell in rows[above + 1])
+        before = [len(row) for row in rows[:above] if row]
+        if is_large and (before == [1] or before != [len(rows[above + 1])]):  # one line of as many cells is the header
             return above + 1
     filled = [sum(map(bool, row)) for row in rows]
     usual = Counter(filled).most_common(1)[0][0]
@@ -165,14 +217,26 @@ def _header(name: str, found: pd.DataFrame) -> tuple[pd.DataFrame, str]:
         raise InputError(f"{told} Mend it, or name every column in line {line}.")
     units = body.iloc[0].str.strip()
     # Units stand above every column of numbers, and are no values.
-    below = body.iloc[1:21]
+    loggers = len(body) > 2 and {""} < set(body.iloc[1].str.strip().str.lower()) | {""} <= _KINDS
+    below = body.iloc[1 + loggers : 21]
     numeric = pd.Series({j: below[j].str.strip().str.fullmatch(_NUMBER).mean() > MOSTLY for j in below})
     has_units = bool(numeric.any()) and not units.str.match(_VALUE).any()
     has_units = has_units and not units[numeric].str.lower().isin(EMPTY).any()
+    marks = (_is_mark(units[j], body[j].iloc[1:], j == units.index[0]) for j in units.index[~numeric])
+    has_units = has_units and not any(marks)
     if has_units:
-        body = body.iloc[1:]
+        body = body.iloc[1 + loggers :]
         first = first.where(~numeric, first + " [" + units.str.strip("[]()# ") + "]")
     if first.duplicated().any():
         again = first[first.duplicated()].iloc[0]
         raise InputError(f"{name} must have different names in its header; got {again!r} again. Rename one of them.")
     return body.set_axis(pd.Index(first.tolist()), axis=1), "units" if has_units else "names" * grouped
+
+
+def _is_mark(cell: str, below: pd.Series, is_first: bool) -> bool:
+    """Whether a cell above texts or dates is one of them and no unit: it comes again or, in the first column, is no such word."""
+    if re.fullmatch(f"{_UNIT}|{_NO_UNIT}", cell, re.IGNORECASE):
+        return False
+    below = below.str.strip()
+    known = below.loc[~below.str.lower().isin(EMPTY)]
+    return bool((known == cell).any() or (is_first and known.str.match(_VALUE).mean() <= MOSTLY))

@@ -14,12 +14,15 @@ import pandas as pd
 
 from flm.cli import clocks
 from flm.cli.columns import POINTS, Column, as_text, decimal_sign, read_column, sentinel
-from flm.cli.joint import joined
+from flm.cli.joint import begins, joined
 from flm.cli.layout import UNNAMED, Layout, read_layout
 from flm.cli.units import Unit, bare, read_unit
 from flm.estimators.table import MOST_LEVELS
 from flm.files import write_atomic
 from flm.wording import ExtraMissingError, FileMissingError, InputError, did_you_mean, short
+
+_PARQUET = (".parquet", ".pq")
+_KINDS = {"f": "number", "M": "date", "m": "duration"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,13 +47,15 @@ class FileTable:
     def match(self, chosen: str | Iterable[str], role: str, *, whole: bool = False) -> list[str]:
         """Columns by name, by the first words of a name or, unless `whole`, by its beginning, "a,b,c" or one by one.
 
-        Errors list the columns and suggest the nearest.
+        With `whole` a unit behind the name may be missing. Errors list the columns and suggest the nearest.
         """
         known, found = [str(column) for column in self.cells], []
         asked = chosen.split(",") if isinstance(chosen, str) and chosen not in known else chosen
         for name in [asked] if isinstance(asked, str) else map(str.strip, asked):
             begin = [c for c in known if name and c.lower().startswith(name.lower())]
-            words = [c for c in begin if not re.match(r"\w", c[len(name) :])]
+            words = [c for c in begin if begins(c, name)]
+            if whole and not words:  # "price [€]" may be "price"
+                words = [c for c in known if c.lower() == re.sub(r" \[[^]]*\]$", "", name).lower()]
             fitting = [name] if name in known else words if words or whole else begin
             listed = f"{self.name} ({', '.join(known)})"
             if not fitting:
@@ -66,17 +71,20 @@ class FileTable:
         with `text`."""
         kinds = self.values.attrs["kinds"]
         for name in names:
-            if text and kinds[name] == "text" and len(set(self.cells[name])) <= MOST_LEVELS:
-                continue
             column, cells = self.values[name], self.cells[name].str.strip()
-            empty = self.empty[name].reindex(cells.index)
-            wrong = ~empty if kinds[name] == "text" else column.isna() & (~empty | (not holes))
+            empty = self.empty[name].loc[cells.index]
+            if text and kinds[name] == "text" and len(set(cells)) <= MOST_LEVELS:
+                wrong = empty & (column.str.lower() != "none")  # a word for a category, too
+            else:
+                wrong = ~empty if kinds[name] == "text" else column.isna() & (~empty | (not holes))
             if column.dtype.kind == "f":
                 wrong |= np.isinf(column.astype(float))
             for line in cells.index[wrong.to_numpy(bool)][:1]:
                 place = f"{self.name}, line {line}: column {name!r}"
                 if empty.at[line]:
-                    raise InputError(f"{place} is empty; remove the row{' or use flm impute' * text}.")
+                    raise InputError(
+                        f"{place} is empty; remove the row{' or use flm impute' * (text and kinds[name] != 'text')}."
+                    )
                 shape = cells.str.replace(r"\d+", "9", regex=True)
                 other = cells[wrong & (shape != shape[line])]
                 if kinds[name] == "text" and cells[line][0].isdigit() and len(other):
@@ -94,6 +102,15 @@ class FileTable:
                 )
         return self.values.loc[:, list(names)]
 
+    def refuse_other(self, kind: str, name: str) -> None:
+        """Refuse a column that is of another kind than the one that was fitted: "number", "date", "duration" or "category"."""
+        given = _KINDS.get(self.values[name].dtype.kind, "category")
+        known = self.cells[name].loc[self.values[name].notna() & ~self.empty[name]]
+        for line in known.index[: given != kind]:
+            place = f"{self.name}, line {line}: column {name!r} must be a {kind}, as was fitted"
+            got = f"the {given.replace('category', 'text')} {short(known[line].strip())}"
+            raise InputError(f"{place}; got {got}. Write it as in the fitted table.")
+
     def number(self, value: float, digits: int = 10, column: str = "") -> str:
         """A number as this file, or a column of it, writes numbers."""
         text = f"{value:.{digits}g}".replace(".", self.decimal)
@@ -101,16 +118,22 @@ class FileTable:
 
     def write(self, path: Path, cells: pd.DataFrame) -> None:
         """Write cells into a file of the same layout; a name that ends in .parquet makes a Parquet file."""
-        if path.suffix == ".parquet":
+        cells = cells.rename(columns={UNNAMED: ""} | {name: unit.header for name, unit in self.units.items()})
+        if path.suffix in _PARQUET:
             stream = io.BytesIO()
             _parquet(lambda: cells.to_parquet(stream, index=False))
             return write_atomic(path, stream.getvalue())
         separator = " " if self.delimiter == r"\s+" else self.delimiter
         cells = cells.replace("", "NA") if separator == " " else cells  # an empty cell cannot be seen between spaces
-        headers = {UNNAMED: ""} | {name: unit.header for name, unit in self.units.items()}
-        text = cells.rename(columns=headers).to_csv(index=False, lineterminator="\n", sep=separator)
+        text = cells.to_csv(index=False, lineterminator="\n", sep=separator)
         content = text.encode(self.encoding, errors="xmlcharrefreplace")
         return write_atomic(path, gzip.compress(content) if path.suffix == ".gz" else content)
+
+
+def refuse_spreadsheet(path: Path | None, remedy: str) -> None:
+    """Refuse a file of Excel or LibreOffice by its name."""
+    if path is not None and path.suffix in (".xlsx", ".xls", ".ods"):
+        raise InputError(f"{path.name} must be a CSV or Parquet file; got a spreadsheet. {remedy}")
 
 
 def read_file(
@@ -122,16 +145,16 @@ def read_file(
 ) -> FileTable:
     """The table in a CSV file of any dialect, or in a Parquet file, with its columns as `read_column` reads them.
 
-    Where day and month could be either, `day_first` says which, else the `formats` of dates that a model was fitted to.
+    Where day and month could be either, `day_first` says which, else the `formats` of a model: by the name of
+    each input, the format of its dates, or else its kind, which decides how few cells are read.
     Cells in `missing` ("a", or "a,b" where no cell is that), and numbers equal to one of them, are taken as empty.
     """
     path = Path(path)
     if not path.is_file():
         raise FileMissingError(f"the file {str(path)!r} does not exist.")
-    if path.suffix in (".xlsx", ".xls", ".ods"):
-        raise InputError(f"{path.name} must be a CSV or Parquet file; got a spreadsheet. Save it as CSV first.")
-    if path.suffix in (".parquet", ".pq"):
-        frame = _parquet(lambda: pd.read_parquet(path)).rename(columns=str)
+    refuse_spreadsheet(path, "Save it as CSV first.")
+    if path.suffix in _PARQUET:
+        frame = _parquet(lambda: pd.read_parquet(path)).rename(columns=lambda name: str(name) or UNNAMED)
         frame.index = pd.RangeIndex(2, len(frame) + 2)
         found, raw = Layout(frame.astype(str).mask(frame.isna(), ""), ",", "utf-8", ()), frame
     else:
@@ -141,27 +164,31 @@ def read_file(
     missing = [word.strip() for text in missing for word in ([text] if text in there else text.split(","))]
     nothing = found.cells.apply(lambda cells: cells.str.strip().isin(missing))
     raw = raw.mask(nothing) if missing else raw
-    texts = {str(name): as_text(cells) for name, cells in raw.items() if cells.dtype.kind not in "iufbmM"}
-    found_units = {name: read_unit(name, text) for name, text in texts.items()}
+    named = [(str(name), cells) for name, cells in raw.items()]
+    texts = {name: as_text(cells) for name, cells in named if cells.dtype.kind not in "iufbmM"}
+    asked = sorted(formats or (), key=len, reverse=True)
+    form = lambda name: next((formats[a] for a in asked if begins(name, a)), "number") if formats is not None else None
+    known = {name: form(name) for name, _ in named}
+    worded = {name: text for name, text in texts.items() if known[name] != "category"}
+    found_units = {name: read_unit(name, text, formats or ()) for name, text in worded.items()}
     in_cells = {name: u for name, u in found_units.items() if u is not None and u.label not in {*raw} - {name}}
     plain = {name: bare(text, in_cells[name]) if name in in_cells else text for name, text in texts.items()}
     decimal = decimal_sign(plain, path.name, found.delimiter)
     columns, empty = {}, {}
     numbers = pd.Series(pd.to_numeric(pd.Series(missing, dtype=str), errors="coerce")).dropna()
-    for name, cells in raw.items():
-        forms = [form for asked, form in (formats or {}).items() if re.match(rf"{re.escape(asked)}(?!\w)", str(name))]
-        known = None if formats is None else next(iter(forms), "")
-        order = clocks.day_comes_first(known or "") if day_first is None else day_first
+    for name, cells in named:
+        fitted = known[name]
+        order = clocks.day_comes_first(fitted or "") if day_first is None else day_first
         place = lambda line, name=name: f"{path.name}, line {line}: column {name!r}"
-        label = in_cells[str(name)].label if name in in_cells else str(name)
-        column = read_column(plain[str(name)] if name in in_cells else cells, decimal, place, order, known)
+        label = in_cells[name].label if name in in_cells else name
+        column = read_column(plain[name] if name in in_cells else cells, decimal, place, order, fitted)
         equal = column.values.isin(numbers)  # -200.0 is -200
         nothing[name] |= equal
         column = column._replace(values=column.values.mask(equal))
-        if column.kind == "number" and (counted := clocks.read_counts(label, column.values, known)):
+        if column.kind == "number" and (counted := clocks.read_counts(label, column.values, fitted)):
             column = Column("date", counted[0], (counted[1],), counted[1])
         columns[label] = column
-        empty[label] = texts.get(str(name), cells).isna() | equal
+        empty[label] = texts.get(name, cells).isna() | equal
     columns, together = joined(columns, texts, formats, day_first)
     told = [
         f"{name!r} as {c.words[0]}" for name, c in columns.items() if c.words and (c.format or c.kind == "duration")
@@ -197,9 +224,7 @@ def _odd(columns: Mapping[str, Column]) -> tuple[str, ...]:
             found.setdefault(f"{odd[0]:.10g}", {})[name] = odd[1]
     rule = "outside of all other values; they were taken as numbers. If they stand for missing values, write --missing"
     where = {one: f"{'columns' if len(n) > 1 else 'column'} {', '.join(map(repr, n))}" for one, n in found.items()}
-    return tuple(
-        f"{sum(n.values()):,} cells of {one} in {where[one]} are far {rule} {one}." for one, n in found.items()
-    )
+    return tuple(f"{sum(n.values()):,} cells of {one} in {where[one]} are {rule} {one}." for one, n in found.items())
 
 
 def _parquet(work):  # pandas needs pyarrow (or fastparquet) for it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import pandas as pd
@@ -42,8 +43,11 @@ class Unit(NamedTuple):
         return f"{'-' * number.startswith('-')}{self.before}{number.removeprefix('-')}{self.after}"
 
 
-def read_unit(name: str, text: pd.Series) -> Unit | None:
-    """The unit in most cells of a column, or None; of dates and durations there is none."""
+def read_unit(name: str, text: pd.Series, fitted: Iterable[str] = ()) -> Unit | None:
+    """The unit in most cells of a column, or None; of dates and durations there is none.
+
+    One that stands in the names of `fitted` columns needs no further cell.
+    """
     known = text.dropna()
     few = known.iloc[:: max(len(known) // 100, 1)]
     if few.str.len().max() > _LONGEST:
@@ -54,10 +58,10 @@ def read_unit(name: str, text: pd.Series) -> Unit | None:
         return None
     before, after = str(most.index[0]).split("\n")
     found = Unit(before, after, name)
-    is_sign = not any(map(str.isalpha, found.name))
+    sure = found.label.lower() in map(str.lower, fitted) or not any(map(str.isalpha, found.name))
     alike = bare(few, found).dropna()
     clock = clocks.read_durations(few.loc[alike.index]) is not None or clocks.read_dates(few, str, None) is not None
-    return found if len(alike) >= _NEARLY * len(few) and (is_sign or len(known) >= _LEAST) and not clock else None
+    return found if len(alike) >= _NEARLY * len(few) and (sure or len(known) >= _LEAST) and not clock else None
 
 
 def bare(text: pd.Series, unit: Unit) -> pd.Series:
