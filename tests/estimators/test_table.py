@@ -144,6 +144,9 @@ def test_outputs_must_be_numbers(y, got):
 def test_few_rows_and_constants_are_fitted_without_warnings(tmp_path):
     for X, y in ((np.arange(3.0)[:, None], Y[:3]), (np.ones((40, 1)), Y[:40])):
         assert (flm.FLMRegressor().fit(X, y).predict(X, return_std=True)[1] > 0.01).all()
+    straight = flm.FLMRegressor(1).fit(np.arange(40.0)[:, None], np.arange(40.0))
+    assert straight.spectrum_.plot().axes
+    assert straight.spectrum_.to_pandas().empty
     with pytest.raises(ValueError, match="minimum of 2 is required"):
         flm.FLMRegressor().fit([[1.0]], [5.0])
     with pytest.raises(ValueError, match="not fitted yet"):

@@ -110,7 +110,8 @@ class Spectrum:
                 columns[f"{label} error"] = getattr(self, f"{name}_error")[:, j]
         for name in ("amplitude", "phase"):
             values, errors = (
-                part.reshape(len(self), -1) for part in (getattr(self, name), getattr(self, f"{name}_error"))
+                part.reshape(len(self), int(np.prod(part.shape[1:])))
+                for part in (getattr(self, name), getattr(self, f"{name}_error"))
             )
             for k in range(values.shape[1]):
                 label = name if self.amplitude.ndim == 1 else f"{name}[{k}]"

@@ -68,7 +68,7 @@ def plot_fit(
 def plot_spectrum(spectrum: Spectrum, *, feature: int | str = 0, output: int = 0, periods: bool = False) -> Figure:
     """A figure of amplitudes as stems with one-sigma bars; `periods` replaces frequencies on the axis. See `Spectrum.plot`."""
     j = _feature(feature, list(spectrum.feature_names))
-    height, error = (v.reshape(len(v), -1)[:, output] for v in (spectrum.amplitude, spectrum.amplitude_error))
+    height, error = (v if v.ndim == 1 else v[:, output] for v in (spectrum.amplitude, spectrum.amplitude_error))
     at = spectrum.period[:, j] if periods else np.abs(spectrum.frequency[:, j])
     aside = spectrum.period_error[:, j] if periods else spectrum.frequency_error[:, j]
     drawn = np.isfinite(at)
