@@ -147,7 +147,9 @@ def test_few_rows_and_constants_are_fitted_without_warnings(tmp_path):
     straight = flm.FLMRegressor(1).fit(np.arange(40.0)[:, None], np.arange(40.0))
     assert straight.spectrum_.plot().axes
     assert straight.spectrum_.to_pandas().empty
-    with pytest.raises(ValueError, match="minimum of 2 is required"):
+    with pytest.raises(
+        ValueError, match="`X` must have at least two rows, as one says nothing about errors; got 1 sample"
+    ):
         flm.FLMRegressor().fit([[1.0]], [5.0])
     with pytest.raises(ValueError, match="not fitted yet"):
         flm.save(flm.FLMRegressor(), tmp_path / "model.safetensors")

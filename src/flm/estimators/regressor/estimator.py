@@ -172,7 +172,6 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
         refuse_holes(X)
         refuse_holes(y, "y")
         rules = {"reset": first, "dtype": np.float64, "multi_output": True, "y_numeric": True}
-        rules["ensure_min_samples"] = 1 + first  # one row says nothing about its error
         X, y = map(np.asarray, validate_data(self, X, y, **rules))  # pyright: ignore[reportArgumentType]
         check_size("X", X)
         check_size("y", y)
@@ -181,6 +180,10 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
             raise InputError("`sample_weight` must have at least one non-zero entry; got zeros only.")
         some = weights > 0  # a row of weight zero is no row
         X, outputs, weights = X[some], y.reshape(len(y), -1).astype(np.float64)[some], weights[some]
+        if first and len(X) < 2:
+            raise InputError(
+                "`X` must have at least two rows, as one says nothing about errors; got 1 sample. Add rows."
+            )
         with one_thread():
             if not first:
                 self._state = self._continued(X, outputs, weights)
