@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from flm.cli.run import run
 from flm.cli.tables import read_file
 
 
@@ -124,3 +125,60 @@ def test_months_with_points_have_no_decimal_sign(read):
     found = read("Monat;x", [f"{month:%m.%Y};{k},5" for k, month in enumerate(cells)])
     assert (found.values["Monat"].to_numpy() == cells.to_numpy()).all()
     assert found.values["x"].tolist()[:2] == [0.5, 1.5]
+
+
+def test_dates_in_any_order_and_records_ahead_stay_in_their_century(read):
+    assert list(read("built", ["03/15/71", "06/20/23", "04/01/80", "09/09/95"]).values["built"].dt.year) == [
+        *(1971, 2023, 1980, 1995)
+    ]
+    ahead = pd.date_range("2026", "2049", freq="QS")
+    assert (read("date", ahead.strftime("%d/%m/%y")).values["date"].to_numpy() == ahead.to_numpy()).all()
+
+
+def test_a_model_takes_years_of_two_digits_in_the_century_of_its_record(tmp_path):
+    days = pd.date_range("1930-01-01", "2001-01-01", freq="YS")
+    lines = [f"{day:%m/%d/%y},{1 + np.sin(k / 3):.6f}\n" for k, day in enumerate(days)]
+    for name, part in (("all", lines), ("three", lines[:3])):
+        (tmp_path / f"{name}.csv").write_text("date,v\n" + "".join(part))
+    assert run(["fit", str(tmp_path / "all.csv"), "--target", "v", "--out", str(tmp_path / "m")]) == 0
+    for name in ("all", "three"):
+        ask = [str(tmp_path / "m" / "model.safetensors"), str(tmp_path / f"{name}.csv")]
+        assert run(["predict", *ask, "--out", str(tmp_path / f"{name}_out.csv")]) == 0
+    every, three = (pd.read_csv(tmp_path / f"{name}_out.csv")["value"] for name in ("all", "three"))
+    np.testing.assert_allclose(every[:3], three)
+
+
+def test_counts_under_other_names_and_few_pairs_of_years_are_no_dates(read):
+    for name, first in (("timeout", 900_000_000), ("date_count", 40_000)):
+        assert read(name, range(first, first + 5)).of_kind("number") == [name, "v"]
+    assert read("timestamp", range(1_700_000_000, 1_700_000_005)).of_kind("date") == ["timestamp"]
+    assert read("a", ["10.1850", "11.1900", "12.1990"]).of_kind("number") == ["a", "v"]
+    assert list(read("m", ["2010-11", "2011-12"]).values["m"].dt.month) == [11, 12]
+
+
+def test_a_model_of_ranges_and_months_reads_a_single_row(read):
+    assert read("t", ["02.03.2024 16:00-17:00"], formats={"t": "%d.%m.%Y %H:%M - "}).values["t"].dt.hour.item() == 16
+    assert read("t", ["2024-03-02 05:00-06:00"], formats={"t": "ISO8601 - "}).values["t"].dt.hour.item() == 5
+    table = read("m;x", ["05.2013;6,48"], formats={"m": "%Y%m"})
+    assert (table.values["m"].dt.month.item(), table.values["x"].item()) == (5, 6.48)
+
+
+def test_an_hour_of_autumn_and_an_empty_hour_leave_a_clock_whole(tmp_path):
+    hours = pd.date_range("2024-10-26", periods=73, freq="h", tz="Europe/Berlin")
+    for form in ("%H:%M", "%H"):
+        lines = [f"{hour:%d.%m.%Y};{hour.strftime(form)};1\n" for hour in hours]
+        (tmp_path / "a.csv").write_text("Datum;Stunde;x\n" + "".join(lines))
+        assert list(read_file(tmp_path / "a.csv").values["Datum"].dt.hour) == list(hours.hour)
+    lines[30] = "27.10.2024;;1\n"
+    (tmp_path / "a.csv").write_text("Datum;Stunde;x\n" + "".join(lines))
+    assert read_file(tmp_path / "a.csv").values["Datum"].isna().sum() == 1
+    ranks = "".join(f"2024-01-{day:02d},{k},{k + 1}\n" for day in range(1, 11) for k in (1, 2, 3))
+    (tmp_path / "a.csv").write_text("date,from,to\n" + ranks)
+    assert read_file(tmp_path / "a.csv").of_kind("number") == ["from", "to"]
+
+
+@pytest.mark.parametrize("above", ["# exported 2024-05-01, by me, v1", "# Station, Berlin, DWD\n# units: C, m, UTC"])
+def test_comments_as_wide_as_the_table_are_no_header(above, tmp_path):
+    rows = "".join(f"2024-01-01 {k:02d}:00,15.{k},0\n" for k in range(12))
+    (tmp_path / "a.csv").write_text(f"{above}\nt,a,b\n{rows}")
+    assert list(read_file(tmp_path / "a.csv").values) == ["t", "a", "b"]

@@ -24,7 +24,8 @@ _KNOWN |= {SEASONS: "seasons, by their first years"}
 _SEASON = r"([12]\d{3}) ?[-/–] ?(\d{4}|\d\d)"
 _TIMES = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
 _FORMATS = ("ISO8601", *_DIGITS, *map("".join, itertools.product(_DAYS, _TIMES)), *_MONTHS)
-_AHEAD = 20  # years: a date of two digits that is later is one of the century before
+_AHEAD = 20  # years
+RANGES = " - "  # behind the format of dates that were ranges
 _MIDNIGHT = r"^([^:]*\d[ T])24:00(?=:00|$|\D)"  # the end of a day
 _TIME = r"\d?\d:\d\d(?::\d\d)?"
 _RANGE = rf"^(.* {_TIME}) ?[-–] ?\S+ {_TIME}$"  # 01.01.2024 07:00 - 01.01.2024 08:00
@@ -47,6 +48,7 @@ COUNTS = {  # names, smallest and largest number, beginning, unit; the days of a
     "seconds since 1970": ("date|time|unix|epoch|ts", 8e8, 3e9, "1970-01-01", "s"),
     "milliseconds since 1970": ("date|time|unix|epoch|ts", 8e11, 3e12, "1970-01-01", "ms"),
 }
+_ALSO = r"(?:[ _]?(?:time|stamp|utc|gmt|local|s|sec|seconds|ms|since|1970|excel|unix|epoch))*\s*(?:[\[(].*)?"  # behind a name
 _ROUNDED = 1e-6  # of a day: 45019.0416667 is one o'clock; digits of 1e-5 show no fractions of a second
 _ZONE = r":\d\d(?:\.\d+)?\s?(Z|[+-]\d\d(?::?\d\d)?)$"
 _SPAN = r"\d+(?:\.\d+)? ?(?:d|days?|h|hr|hours?|min|minutes?|s|sec|seconds?|ms)"
@@ -120,8 +122,8 @@ def other_order(text: pd.Series, form: str) -> bool | None:
     return None if other.equals(_dates(text, form)) else bool(other.notna().all())
 
 
-def beginnings(text: pd.Series) -> pd.Series:
-    """Ranges of hours by their beginnings, other cells as they are.
+def beginnings(text: pd.Series, sure: bool) -> pd.Series:
+    """Ranges of hours by their beginnings, other cells as they are; `sure` where a model was fitted to ranges.
 
     Where 00:00-01:00 could have an offset to UTC, ends are those that change in a quarter of rows, most one step behind the start.
     """
@@ -133,9 +135,8 @@ def beginnings(text: pd.Series) -> pd.Series:
     parts = text.dropna().str.extract(_HOURS)
     whole = lambda part: parts[part].str.split(":", expand=True).reindex(columns=[0, 1]).astype(float).fillna(0)
     start, end = (whole(part) @ [60, 1] for part in ("start", "end"))  # minutes
-    is_step = ((end - start) % 1440).value_counts(normalize=True).iloc[0] > 0.9 and end.diff().iloc[1:].ne(
-        0
-    ).mean() > 0.25
+    is_step = ((end - start) % 1440).value_counts(normalize=True).iloc[0] > 0.9
+    is_step = sure or (is_step and end.diff().iloc[1:].ne(0).mean() > 0.25)
     if parts["between"].iloc[0] not in (" - ", "–", " – ") and not is_step:
         return text
     minutes = lambda found: found["day"] + found["start"] + ":00" * (":" not in found["start"])
@@ -159,7 +160,8 @@ def offsets(cells: pd.Series) -> int:
 
 
 def read_months(text: pd.Series, *, sure: bool = False) -> pd.Series | None:
-    """Cells such as 201901 or 01.2019 as months, or None: all have a month and, unless `sure`, are several that run one way."""
+    """Cells such as 201901 or 01.2019 as months, or None: all have a month and, unless `sure`, are several that run one way, most
+    by the same step."""
     if not text.dropna().iloc[:1].str.fullmatch(r"\d{6}|\d\d\.\d{4}").all():
         return None
     text = text.str.replace(r"^(\d\d)\.(\d{4})$", r"\2\1", regex=True)
@@ -167,12 +169,13 @@ def read_months(text: pd.Series, *, sure: bool = False) -> pd.Series | None:
     if (len(known) < 3 and not sure) or not known.str.fullmatch(r"(1[89]|2[01])\d\d(0[1-9]|1[0-2])").all():
         return None
     found = _dates(text, "%Y%m").dt.tz_localize(None)
-    steps = found.dropna().diff().dropna()
-    return found if sure or (steps > pd.Timedelta(0)).all() or (steps < pd.Timedelta(0)).all() else None
+    steps = np.diff(known.astype(int).to_numpy() // 100 * 12 + known.astype(int).to_numpy() % 100)
+    even = len(steps) > 0 and pd.Series(steps).value_counts(normalize=True).iloc[0] > MOSTLY
+    return found if sure or (even and ((steps > 0).all() or (steps < 0).all())) else None
 
 
 def read_seasons(text: pd.Series, known: str | None) -> pd.Series | None:
-    """Cells such as 2001/02 as the years in which they begin, or None: all end a year later, and not all are the same.
+    """Cells such as 2001/02 as the years in which they begin, or None: all end a year later, and three or more differ.
 
     Where a format is `known`, as a model keeps it, it decides.
     """
@@ -180,7 +183,7 @@ def read_seasons(text: pd.Series, known: str | None) -> pd.Series | None:
     if known not in (None, "", SEASONS) or not cells.iloc[:1].str.fullmatch(_SEASON).all():
         return None
     begin, end = cells.str.extract(f"^{_SEASON}$").astype(float).to_numpy().T
-    if ((end - begin) % 100 != 1).any() or (cells.nunique() < 2 and known != SEASONS):
+    if ((end - begin) % 100 != 1).any() or (cells.nunique() < 3 and known != SEASONS):
         return None
     return _dates(text.str[:4], "%Y").dt.tz_localize(None)
 
@@ -209,7 +212,9 @@ def read_counts(name: str, values: pd.Series, known: str | None) -> tuple[pd.Ser
     """
     one_way = values.is_monotonic_increasing or values.is_monotonic_decreasing
     for words, (names, least, most, origin, unit) in COUNTS.items():
-        named = one_way and re.match(names, name, re.IGNORECASE) and values.between(least, most).all()
+        named = (
+            one_way and re.fullmatch(f"(?:{names}){_ALSO}", name, re.IGNORECASE) and values.between(least, most).all()
+        )
         near = values.dropna().between(least / 2, 2 * most).all()
         if named if known is None else words == known and near:
             spans = pd.Series(pd.to_timedelta(values, unit=unit), index=values.index)
@@ -236,14 +241,27 @@ def _dates(text: pd.Series, form: str) -> pd.Series:
 
 
 def _in_century(dates: pd.Series) -> pd.Series:
-    """Dates of years of two digits, made to pass from one century to the next; the latest is at most 20 years ahead."""
-    times = dates.dropna().dt.tz_localize(None).to_numpy()
-    years, latest = dates.dropna().dt.year.to_numpy(), pd.Timestamp.now().year + _AHEAD
+    """Dates of years of two digits, made to run on from one century to the next where that makes a clock of them.
+
+    A clock that would begin more than 20 years ahead, and other dates that far ahead, are of the century before.
+    """
+    known = dates.dropna()
+    times, years = known.dt.tz_localize(None).to_numpy(), known.dt.year.to_numpy()
+    months = times.astype("datetime64[M]")
+    moved = lambda whole: months + 12 * (whole - years).astype("timedelta64[M]") + (times - months)
     whole = np.unwrap(years, period=100)
     whole = whole + (years - whole)[whole.argmax()]
-    whole = (
-        whole - 100 * (whole.max() > latest) if np.ptp(whole) < 100 else years - 100 * (years > latest)
-    )  # or rows in any order
-    months = times.astype("datetime64[M]")
-    moved = months + 12 * (whole - years).astype("timedelta64[M]") + (times - months)
-    return pd.Series(moved, dates.dropna().index).dt.tz_localize("UTC").reindex(dates.index)
+    steps, latest = np.diff(moved(whole)), pd.Timestamp.now().year + _AHEAD
+    if (steps >= np.timedelta64(0)).all() or (steps <= np.timedelta64(0)).all():
+        whole = whole - 100 * (whole.min() > latest)
+    else:
+        whole = years - 100 * (years > latest)
+    return pd.Series(moved(whole), known.index).dt.tz_localize("UTC").reindex(dates.index)
+
+
+def near(dates: pd.Series, middle: pd.Timestamp) -> pd.Series:
+    """Dates of years of two digits in the centuries that bring them nearest to this one."""
+    centuries = ((dates.dt.year - middle.year) / 100).round()
+    for century in centuries.dropna().unique():
+        dates = dates.where(centuries != century, dates - pd.DateOffset(years=100 * int(century)))
+    return dates

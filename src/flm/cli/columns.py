@@ -108,13 +108,14 @@ def read_column(
     dated = fitted not in {None, "number", "duration", *clocks.COUNTS}
     wordy = filled.iloc[0][-1:].isalpha() and filled.str.len().max() > _LONGEST
     is_first = not wordy and bool(_NO_NUMBER.match(filled.iloc[0]))  # then not all can be numbers
-    clock = _clock(text, place, day_first) if is_first else None
+    read = lambda: _clock(text, place, day_first, clocks.RANGES in (fitted or ""))
+    clock = read() if is_first else None
     if clock is not None and clock.kind != "mixed":
         return clock
     compact = (dated or (fitted is None and len(filled) > 2)) and filled.str.fullmatch(
         r"(1\d|2[0-2])\d\d[01]\d[0-3]\d([0-2]\d([0-5]\d){0,2})?"
     ).all()
-    if compact and (clock := _clock(text, place, day_first)) is not None and clock.kind == "date":
+    if compact and (clock := read()) is not None and clock.kind == "date":
         return clock
     digits = dated or fitted is None
     if digits and (months := clocks.read_months(text, sure=dated)) is not None:
@@ -124,7 +125,7 @@ def read_column(
     if share == 1.0:
         return numbers
     if not (wordy or is_first or compact):
-        clock = _clock(text, place, day_first)
+        clock = read()
     if clock is not None and (clock.kind != "mixed" or share <= MOSTLY):
         return clock
     return numbers._replace(kind="mixed") if share > MOSTLY else Column("text", cells.astype(str).str.strip())
@@ -160,11 +161,11 @@ def _seem_grouped(text: pd.Series) -> bool:
     return bool(text.loc[dotted].str.fullmatch(r"[+-]?[1-9]\d{0,2}\.\d{3}").all())
 
 
-def _clock(text: pd.Series, place: Callable[[int], str], day_first: bool | None) -> Column | None:
-    """Cells as dates or durations, or None."""
+def _clock(text: pd.Series, place: Callable[[int], str], day_first: bool | None, ranges: bool) -> Column | None:
+    """Cells as dates or durations, or None; `ranges` where a model was fitted to such."""
     if (spans := clocks.read_durations(text)) is not None:
         return Column("duration", spans, ("durations",))
-    begun = clocks.beginnings(text)
+    begun = clocks.beginnings(text, ranges)
     if (found := clocks.read_dates(begun, place, day_first)) is None:
         return None
     dates, form = found
@@ -174,7 +175,8 @@ def _clock(text: pd.Series, place: Callable[[int], str], day_first: bool | None)
     other = clocks.other_order(begun, form) if kind == "date" else False
     if other and day_first is None:
         told += _ask(form)
-    return Column(kind, dates, (told,), "ISO8601" if other is None else form)  # 01/01/2024 shows no order
+    form = "ISO8601" + " %y" * ("%y" in form) if other is None else form  # 01/01/24 shows no order
+    return Column(kind, dates, (told,), form + clocks.RANGES * (begun is not text))
 
 
 def _ask(form: str) -> str:

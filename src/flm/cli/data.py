@@ -199,8 +199,10 @@ def predict(
     Example: flm predict fit/model.safetensors examples/tables/later.csv --out values.csv
     """
     import numpy as np
+    import pandas as pd
 
     import flm
+    from flm.cli import clocks
     from flm.cli.joint import BESIDE
     from flm.cli.tables import refuse_spreadsheet
     from flm.estimators.table import Feature
@@ -216,16 +218,19 @@ def predict(
         points = _read(table, day_first, missing, {f.name: f.written or f.kind for f in features})
         inputs = inputs or points.of_kind("number")
         names = points.match(inputs, "inputs of the model", whole=True)
-        apart = []
-        for feature, name in zip(features, names, strict=bool(features)):
+        apart, places = [], np.cumsum([0, *(len(feature.names) for feature in features)])
+        for feature, name, place in zip(features, names, places, strict=False):
             if feature.name != name:
                 remark(f"the input {feature.name!r} of the model was read from column {name!r}.")
-            dates, beside = points.values[name], feature.written.split(BESIDE)[1:]
+            dates, beside = pd.Series(points.values[name]), feature.written.split(BESIDE)[1:]
             parts = points.values.attrs["formats"].get(name, "").split(BESIDE)[1:]
             if beside and not parts and not (dates.dtype.kind == "M" and dates.dt.hour.any()):
                 rule = f"{', '.join(map(repr, beside))} beside {name!r} in every row"
                 raise InputError(f"{points.name} must have {rule}, as was fitted; got none.")
             points.refuse_other(feature.kind, name)
+            if "%y" in feature.written:
+                middle = feature.back(found._state.fit.inputs.center[[place]])[0]
+                points.values[name] = clocks.near(dates, middle)
             apart += [part for part in parts or beside if part in points.cells and part not in names]
             if feature.zone and not dates.dt.tz:
                 remark(

@@ -17,18 +17,14 @@ _PARTS = {  # words that are names, smallest and largest number
     "month": (r"m+|mon?|mois|month|monat|mes|mese|m[aå]a?ned|maand", 1, 12),
     "day": (r"d+|dy|da[yg]|d[ií]a|tag|jour|giorno", 1, 31),
     "days": (r"doy|day.?of.?year|ydays?|j(?:ulian)?.?day|da[yg]", 1, 366),
-    "hours": (
-        r"h+|hhmm|hrmn|he|hrs?|hours?|heure|hora|ora|uur|std|stunde|(?:uhr)?zeit|time|tijd|tid|kl|clock"
-        r"|von|from|start|beginn",
-        0,
-        2400,
-    ),
+    "hours": (r"h+|hhmm|hrmn|he|hrs?|hours?|heure|hora|ora|uur|std|stunde|(?:uhr)?zeit|time|tijd", 0, 2400),
     "minutes": (r"m+|mi?n|minut[eo]?s?|minuut", 0, 59),
 }
+_TIMES = "tid|kl|clock|von|from|start|beginn"  # of times of a day, which are no numbers
 _BEHIND = r"of|the|day|month|year|utc|gmt|local|time|ending|beginning|start|end|lokal|ortszeit|mez|number|name"
 _REST = rf"(?:[\W_]+(?:{_BEHIND}))*\s*(?:[\[(][^°%/]*)?"  # behind a word: "hour of day", "time [UTC]"; no "min [°C]"
 _AGAIN = 0.25  # of the rows, at least, have a day that comes again before hours are joined to days, and so for minutes
-_RARE = 0.01  # of the rows may repeat a time or step back, as clocks do where summer ends
+_RARE, _FEW = 0.01, 4  # share and number of rows that may repeat a time or step back, as clocks do where summer ends
 
 
 def begins(name: str, asked: str) -> bool:
@@ -109,7 +105,7 @@ def _joined(
         whole = _again(times, columns[name], name) if name and asked is None else False
         if whole or any(begins(name, part) for part in asked or ()):
             times, names = times + pd.to_timedelta(values, unit=part), [*names, name]
-    is_hours, is_named = columns[names[-1]].kind == "duration", _is_named(names[-1], "hours")
+    is_hours, is_named = columns[names[-1]].kind == "duration", _is_named(names[-1], "hours", _TIMES)
     fits = _again(columns[head].values, columns[names[-1]], names[-1]) and _pass(
         times.dropna(), 0.0 if is_hours and not is_named else _RARE, is_hours and is_named
     )
@@ -123,8 +119,8 @@ def _joined(
     return {**columns, head: clock, **rows}, (f"{listed} and {names[-1]!r} as one clock, {head!r}",)
 
 
-def _is_named(name: str, part: str) -> bool:
-    return re.fullmatch(rf"(?:{_PARTS[part][0]}){_REST}", name, re.IGNORECASE) is not None
+def _is_named(name: str, part: str, also: str = "") -> bool:
+    return re.fullmatch(rf"(?:{_PARTS[part][0]}|{also or _PARTS[part][0]}){_REST}", name, re.IGNORECASE) is not None
 
 
 def _numbers(columns: Mapping[str, Column], texts: Mapping[str, pd.Series]) -> dict[str, tuple[str, pd.Series]]:
@@ -134,7 +130,7 @@ def _numbers(columns: Mapping[str, Column], texts: Mapping[str, pd.Series]) -> d
     """
     found: dict[str, tuple[str, pd.Series]] = {}
     for part, (_, least, most) in _PARTS.items():
-        for name, column in sorted(columns.items(), key=lambda item: not _is_named(item[0], part)):
+        for name, column in sorted(columns.items(), key=lambda item: not _is_named(item[0], part, _TIMES)):
             values, text = column.values, texts.get(name, pd.Series(dtype=str)).dropna()
             if part == "hours" and column.kind == "duration" and _of_a_day(texts, name):
                 if (values.dropna() <= pd.Timedelta(1, "D")).all():
@@ -146,8 +142,8 @@ def _numbers(columns: Mapping[str, Column], texts: Mapping[str, pd.Series]) -> d
             if (
                 not named
                 or values.dtype.kind not in "if"
-                or not values.between(least, most).all()
-                or (values % 1).any()
+                or not values.dropna().between(least, most).all()
+                or (values.dropna() % 1).any()
             ):
                 continue
             if part == "hours" and text.str.fullmatch(r"[0-2]\d[0-5]\d").all() and len(text):  # 0000 to 2400
@@ -160,11 +156,14 @@ def _numbers(columns: Mapping[str, Column], texts: Mapping[str, pd.Series]) -> d
 def _again(times: pd.Series, part: Column, name: str) -> bool:
     """Whether days come again in enough rows, or at all beside times of a day (12:30) under a name of theirs."""
     share = times.dropna().duplicated(keep=False).mean()
-    return bool(share >= _AGAIN or (share > 0 and part.kind == "duration" and _is_named(name, "hours")))
+    return bool(share >= _AGAIN or (share > 0 and part.kind == "duration" and _is_named(name, "hours", _TIMES)))
 
 
 def _pass(times: pd.Series, rare: float, may_turn: bool) -> bool:
     """Whether times differ and, unless they may turn, follow each other one way, as a clock's do; `rare` rows may do neither."""
-    steps = times.diff().dropna() / pd.Timedelta(1, "s")
-    one_way = may_turn or max((steps > 0).mean(), (steps < 0).mean()) >= 1 - rare
-    return bool(one_way and times.duplicated().mean() <= rare)
+    steps, few = (
+        times.diff().dropna() / pd.Timedelta(1, "s"),
+        max(rare * len(times), min(_FEW, 0.1 * len(times)) * (rare > 0)),
+    )
+    one_way = may_turn or len(steps) - max((steps > 0).sum(), (steps < 0).sum()) <= few
+    return bool(one_way and times.duplicated().sum() <= few)

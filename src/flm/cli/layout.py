@@ -144,7 +144,7 @@ def _is_above(row: list[str], data: list[str], delimiter: str) -> bool:
     Where data begin with text, lines without numbers below it may be data.
     """
     filled = max((place for place, cell in enumerate(row, 1) if cell), default=0)
-    if filled != len(data) or (delimiter == r"\s+" and row[0].startswith("#")):
+    if filled != len(data) or row[0].startswith("#"):
         return True
     return bool(re.match(_VALUE, data[0])) and any(re.fullmatch(_NUMBER, cell.strip()) for cell in row)
 

@@ -173,7 +173,8 @@ def read_file(
     found_units = {name: read_unit(name, text, formats or ()) for name, text in worded.items()}
     in_cells = {name: u for name, u in found_units.items() if u is not None and u.label not in {*raw} - {name}}
     plain = {name: bare(text, in_cells[name]) if name in in_cells else text for name, text in texts.items()}
-    decimal = decimal_sign(plain, path.name, found.delimiter)
+    signed = {name: text for name, text in plain.items() if known[name] != "%Y%m"}
+    decimal = decimal_sign(signed, path.name, found.delimiter)
     columns, empty = {}, {}
     numbers = pd.Series(pd.to_numeric(pd.Series(missing, dtype=str), errors="coerce")).dropna()
     for name, cells in named:
