@@ -118,6 +118,7 @@ def test_values_over_orders_of_magnitude_are_filled_by_their_own_size():
         holed = np.where(mask, np.nan, x)
         assert warp_of(np.arange(80.0), holed[:, 0]).kind == "log"
         model = flm.FLMImputer().fit(holed)
+        assert model.impute(holed, fitted=True).plot().axes[0].get_yscale() == "log"
         for filled, errors in (
             (model.impute(holed, fitted=True).values, ours),
             (straight(np.arange(80.0), holed), lines),

@@ -30,6 +30,11 @@ class Standardized:
     mean: np.ndarray  # (n, columns)
     std: np.ndarray
 
+    @property
+    def logarithmic(self) -> set[int]:
+        """The columns that were filled on the scale of their logarithms."""
+        return {int(j) for j, warp in zip(self.columns, self.units.warps, strict=False) if warp.kind == "log"}
+
 
 @dataclass(frozen=True, eq=False)
 class Imputation:

@@ -114,6 +114,7 @@ def plot_imputation(
         with_holes = np.flatnonzero(imputation.filled.any(axis=0))
         columns = list(with_holes[:4]) if len(with_holes) else [values.shape[1] - 1]
     places = [_feature(c, labels) for c in columns]
+    logarithmic = imputation.standardized.logarithmic
     kept = slice(None) if rows is None else rows
     is_date = clock.kind == "date"
     times = pd.DatetimeIndex(clock.back(imputation.axis)).tz_localize(None) if is_date else imputation.axis
@@ -130,6 +131,8 @@ def plot_imputation(
                 if word == "filled" or here.any():
                     panel.errorbar(times[here], y[here], yerr=ends[:, here], color=color, label=word, **style)
             panel.set_title(f"{labels[j]}: {int(filled.sum())} of {len(y)} filled, {level:.0%} intervals")
+            if j in logarithmic and 0 < 1e3 * np.nanmin(lower[kept, j]) < np.nanmax(upper[kept, j]):
+                panel.set_yscale("log")
         panels[0].legend(**BESIDE)
         panels[-1].set_xlabel(clock.name if is_date or not clock.unit else f"{clock.name} [{clock.unit}]")
     return figure
