@@ -169,7 +169,7 @@ def read_months(text: pd.Series, *, sure: bool = False) -> pd.Series | None:
     if (len(known) < 3 and not sure) or not known.str.fullmatch(r"(1[89]|2[01])\d\d(0[1-9]|1[0-2])").all():
         return None
     found = _dates(text, "%Y%m").dt.tz_localize(None)
-    steps = np.diff(known.astype(int).to_numpy() // 100 * 12 + known.astype(int).to_numpy() % 100)
+    steps = np.diff(found.dropna().to_numpy("datetime64[M]").astype(int))
     even = len(steps) > 0 and pd.Series(steps).value_counts(normalize=True).iloc[0] > MOSTLY
     return found if sure or (even and ((steps > 0).all() or (steps < 0).all())) else None
 

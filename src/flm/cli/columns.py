@@ -51,11 +51,7 @@ def decimal_sign(columns: Mapping[str, pd.Series], name: str, delimiter: str) ->
 
     Where there are none, 1,234 is about 1.2 unless commas separate the cells; 1.234 always is, except beside such commas.
     """
-    signed = {
-        column: text.loc[text.str.contains("[.,]", regex=True, na=False)]
-        for column, text in columns.items()
-        if clocks.read_months(text) is None  # 01.1965
-    }
+    signed = {column: text.loc[text.str.contains("[.,]", regex=True, na=False)] for column, text in columns.items()}
     if not any(text.str.contains(r",|\..*\.", regex=True).any() for text in signed.values()):
         return "."
     only: dict[str, tuple[str, str, int]] = {}

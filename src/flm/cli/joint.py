@@ -12,15 +12,16 @@ from flm.cli.clocks import HOURS, day_comes_first, unevenness
 from flm.cli.columns import Column, exchanged
 
 BESIDE = " + "  # in the format of a joint clock: "ISO8601 + hour"
+_HOURS = r"h+|hhmm|hrmn|he|hrs?|hours?|heure|hora|ora|uur|std|stunde|(?:uhr)?zeit|time|tijd"
+_TIMES = f"{_HOURS}|tid|kl|clock|von|from|start|beginn"  # of times of a day, which are no numbers
 _PARTS = {  # words that are names, smallest and largest number
     "year": (r"y+|y(ea)?rs?|jahr|jaar|ann[oé]e?|an|año|[åa]r", 1000, 2999),
     "month": (r"m+|mon?|mois|month|monat|mes|mese|m[aå]a?ned|maand", 1, 12),
     "day": (r"d+|dy|da[yg]|d[ií]a|tag|jour|giorno", 1, 31),
     "days": (r"doy|day.?of.?year|ydays?|j(?:ulian)?.?day|da[yg]", 1, 366),
-    "hours": (r"h+|hhmm|hrmn|he|hrs?|hours?|heure|hora|ora|uur|std|stunde|(?:uhr)?zeit|time|tijd", 0, 2400),
+    "hours": (_HOURS, 0, 2400),
     "minutes": (r"m+|mi?n|minut[eo]?s?|minuut", 0, 59),
 }
-_TIMES = "tid|kl|clock|von|from|start|beginn"  # of times of a day, which are no numbers
 _BEHIND = r"of|the|day|month|year|utc|gmt|local|time|ending|beginning|start|end|lokal|ortszeit|mez|number|name"
 _REST = rf"(?:[\W_]+(?:{_BEHIND}))*\s*(?:[\[(][^°%/]*)?"  # behind a word: "hour of day", "time [UTC]"; no "min [°C]"
 _AGAIN = 0.25  # of the rows, at least, have a day that comes again before hours are joined to days, and so for minutes
@@ -32,8 +33,11 @@ def begins(name: str, asked: str) -> bool:
     return re.match(rf"{re.escape(asked)}(?!\w)", name, re.IGNORECASE) is not None
 
 
-def _known(formats: Mapping[str, str] | None, name: str) -> str:
-    return next((form for asked, form in (formats or {}).items() if begins(name, asked)), "")
+def format_of(name: str, formats: Mapping[str, str] | None) -> str | None:
+    """What a model knows of a column, "number" where that is nothing; None without a model."""
+    if formats is None:
+        return None
+    return next((formats[asked] for asked in sorted(formats, key=len, reverse=True) if begins(name, asked)), "number")
 
 
 def joined(
@@ -51,7 +55,7 @@ def joined(
     if not dates and not found[1]:
         return _past_midnight(columns, texts), ()
     head = dates[0] if len(dates) == 1 else ""
-    asked = day_comes_first(_known(formats, head)) if day_first is None else day_first
+    asked = day_comes_first(format_of(head, formats) or "") if day_first is None else day_first
     other = exchanged(columns[head], texts[head]) if asked is None and head in texts else None
     if other is None:
         return found
@@ -99,13 +103,15 @@ def _joined(
     else:
         return dict(columns), ()
     head = names[0]
-    asked = None if formats is None else _known(formats, head).split(BESIDE)[1:]
+    fitted = format_of(head, formats)
+    asked = None if fitted is None else fitted.split(BESIDE)[1:]
     for part in ("hours", "minutes") if dates or "month" in numbers else ("days", "hours", "minutes"):
         name, values = numbers.get(part, ("", times))
-        whole = _again(times, columns[name], name) if name and asked is None else False
-        if whole or any(begins(name, part) for part in asked or ()):
+        if not name:
+            continue
+        if _again(times, columns[name], name) if asked is None else any(begins(name, beside) for beside in asked):
             times, names = times + pd.to_timedelta(values, unit=part), [*names, name]
-    is_hours, is_named = columns[names[-1]].kind == "duration", _is_named(names[-1], "hours", _TIMES)
+    is_hours, is_named = columns[names[-1]].kind == "duration", _is_named(names[-1], _TIMES)
     fits = _again(columns[head].values, columns[names[-1]], names[-1]) and _pass(
         times.dropna(), 0.0 if is_hours and not is_named else _RARE, is_hours and is_named
     )
@@ -119,8 +125,8 @@ def _joined(
     return {**columns, head: clock, **rows}, (f"{listed} and {names[-1]!r} as one clock, {head!r}",)
 
 
-def _is_named(name: str, part: str, also: str = "") -> bool:
-    return re.fullmatch(rf"(?:{_PARTS[part][0]}|{also or _PARTS[part][0]}){_REST}", name, re.IGNORECASE) is not None
+def _is_named(name: str, words: str) -> bool:
+    return re.fullmatch(rf"(?:{words}){_REST}", name, re.IGNORECASE) is not None
 
 
 def _numbers(columns: Mapping[str, Column], texts: Mapping[str, pd.Series]) -> dict[str, tuple[str, pd.Series]]:
@@ -129,8 +135,9 @@ def _numbers(columns: Mapping[str, Column], texts: Mapping[str, pd.Series]) -> d
     Times of a day may have any name where no column has one of hours.
     """
     found: dict[str, tuple[str, pd.Series]] = {}
-    for part, (_, least, most) in _PARTS.items():
-        for name, column in sorted(columns.items(), key=lambda item: not _is_named(item[0], part, _TIMES)):
+    for part, (words, least, most) in _PARTS.items():
+        first = _TIMES if part == "hours" else words
+        for name, column in sorted(columns.items(), key=lambda item: not _is_named(item[0], first)):
             values, text = column.values, texts.get(name, pd.Series(dtype=str)).dropna()
             if part == "hours" and column.kind == "duration" and _of_a_day(texts, name):
                 if (values.dropna() <= pd.Timedelta(1, "D")).all():
@@ -138,7 +145,7 @@ def _numbers(columns: Mapping[str, Column], texts: Mapping[str, pd.Series]) -> d
                 continue
             if part == "month" and column.kind == "text":
                 values = pd.Series(pd.to_datetime(values.str.strip().str[:3], format="%b", errors="coerce")).dt.month
-            named = _is_named(name, part) and name not in dict(found.values())
+            named = _is_named(name, words) and name not in dict(found.values())
             if (
                 not named
                 or values.dtype.kind not in "if"
@@ -156,14 +163,11 @@ def _numbers(columns: Mapping[str, Column], texts: Mapping[str, pd.Series]) -> d
 def _again(times: pd.Series, part: Column, name: str) -> bool:
     """Whether days come again in enough rows, or at all beside times of a day (12:30) under a name of theirs."""
     share = times.dropna().duplicated(keep=False).mean()
-    return bool(share >= _AGAIN or (share > 0 and part.kind == "duration" and _is_named(name, "hours", _TIMES)))
+    return bool(share >= _AGAIN or (share > 0 and part.kind == "duration" and _is_named(name, _TIMES)))
 
 
 def _pass(times: pd.Series, rare: float, may_turn: bool) -> bool:
     """Whether times differ and, unless they may turn, follow each other one way, as a clock's do; `rare` rows may do neither."""
-    steps, few = (
-        times.diff().dropna() / pd.Timedelta(1, "s"),
-        max(rare * len(times), min(_FEW, 0.1 * len(times)) * (rare > 0)),
-    )
-    one_way = may_turn or len(steps) - max((steps > 0).sum(), (steps < 0).sum()) <= few
-    return bool(one_way and times.duplicated().sum() <= few)
+    steps, few = times.diff().dropna(), max(rare * len(times), min(_FEW, 0.1 * len(times)) if rare else 0.0)
+    turns = len(steps) - max((steps > pd.Timedelta(0)).sum(), (steps < pd.Timedelta(0)).sum())
+    return bool((may_turn or turns <= few) and times.duplicated().sum() <= few)

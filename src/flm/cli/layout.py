@@ -64,7 +64,7 @@ def read_layout(path: Path) -> Layout:
     header = next((i for i, width in enumerate(widths) if i >= begin and least <= width <= most and width), None)
     if header is not None and names is not None:
         data = next(row for row in reversed(rows) if len(row) == usual)
-        header = max(header, names) if _is_above(rows[header], data, delimiter) else header
+        header = max(header, names) if _is_above(rows[header], data) else header
     if header is None:
         raise InputError(f"{name} must have a header and at least one row; got {full} lines.")
     if delimiter == r"\s+":
@@ -138,8 +138,8 @@ def _names(rows: list[list[str]], width: int) -> int | None:
     return block[-1] if found and len({*found}) == width and not units else None
 
 
-def _is_above(row: list[str], data: list[str], delimiter: str) -> bool:
-    """Whether a line is no header: of another width than data, a comment of as many words, or with numbers above a clock.
+def _is_above(row: list[str], data: list[str]) -> bool:
+    """Whether a line is no header: of another width than data, a comment as wide as they are, or with numbers above a clock.
 
     Where data begin with text, lines without numbers below it may be data.
     """

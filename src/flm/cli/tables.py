@@ -14,15 +14,14 @@ import pandas as pd
 
 from flm.cli import clocks
 from flm.cli.columns import POINTS, Column, as_text, decimal_sign, read_column, sentinel
-from flm.cli.joint import begins, joined
+from flm.cli.joint import begins, format_of, joined
 from flm.cli.layout import UNNAMED, Layout, read_layout
 from flm.cli.units import Unit, bare, read_unit
-from flm.estimators.table import MOST_LEVELS
+from flm.estimators.table import MOST_LEVELS, kind_of
 from flm.files import write_atomic
 from flm.wording import ExtraMissingError, FileMissingError, InputError, did_you_mean, short
 
 _PARQUET = (".parquet", ".pq")
-_KINDS = {"f": "number", "M": "date", "m": "duration"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +103,7 @@ class FileTable:
 
     def refuse_other(self, kind: str, name: str) -> None:
         """Refuse a column that is of another kind than the one that was fitted: "number", "date", "duration" or "category"."""
-        given = _KINDS.get(self.values[name].dtype.kind, "category")
+        given = kind_of(pd.Series(self.values[name]))
         known = self.cells[name].loc[self.values[name].notna() & ~self.empty[name]]
         for line in known.index[: given != kind]:
             place = f"{self.name}, line {line}: column {name!r} must be a {kind}, as was fitted"
@@ -166,14 +165,13 @@ def read_file(
     raw = raw.mask(nothing) if missing else raw
     named = [(str(name), cells) for name, cells in raw.items()]
     texts = {name: as_text(cells) for name, cells in named if cells.dtype.kind not in "iufbmM"}
-    asked = sorted(formats or (), key=len, reverse=True)
-    form = lambda name: next((formats[a] for a in asked if begins(name, a)), "number") if formats is not None else None
-    known = {name: form(name) for name, _ in named}
+    known = {name: format_of(name, formats) for name, _ in named}
     worded = {name: text for name, text in texts.items() if known[name] != "category"}
     found_units = {name: read_unit(name, text, formats or ()) for name, text in worded.items()}
     in_cells = {name: u for name, u in found_units.items() if u is not None and u.label not in {*raw} - {name}}
     plain = {name: bare(text, in_cells[name]) if name in in_cells else text for name, text in texts.items()}
-    signed = {name: text for name, text in plain.items() if known[name] != "%Y%m"}
+    months = {name for name, text in plain.items() if clocks.read_months(text, sure=known[name] == "%Y%m") is not None}
+    signed = {name: text for name, text in plain.items() if name not in months}  # 01.1965 has no decimal sign
     decimal = decimal_sign(signed, path.name, found.delimiter)
     columns, empty = {}, {}
     numbers = pd.Series(pd.to_numeric(pd.Series(missing, dtype=str), errors="coerce")).dropna()

@@ -65,7 +65,7 @@ class Feature:
     @classmethod
     def of(cls, name: str, column: pd.Series, written: str = "") -> Feature:
         """The feature of a column, by the column's type."""
-        kind = _kind(column)
+        kind = kind_of(column)
         if kind == "number":
             return cls(name)
         if kind == "category":
@@ -103,12 +103,11 @@ class Feature:
             found = (text[:, None] == np.array(self.levels[1:], dtype=object)).astype(float)
             found[column.isna().to_numpy()] = np.nan
             return found
-        given = _kind(column)
+        given = kind_of(column)
         if given == "number" or (given, self.kind) == ("category", "number"):  # of a clock: already in its unit
             return column.to_numpy(float, na_value=np.nan)[:, None]
         if self.kind != given and not (given == "category" and self.kind in _READ):
-            rule = f"{_MEANT[self.kind]} in {self.name!r}, as were fitted"
-            raise InputError(f"`X` must have {rule}; got {_MEANT[given]}. Give the column as it was fitted.")
+            raise _other_kind(self.name, self.kind, given)
         is_plain = given == self.kind and column.dtype != object
         dates = pd.Index(column if is_plain else _READ[self.kind](column))
         zone = getattr(dates, "tz", None)
@@ -126,12 +125,8 @@ class Feature:
         end = self.back(np.array([last])).tz_localize(None)  # pyright: ignore[reportAttributeAccessIssue]
         months = end.to_numpy("datetime64[M]") + self.months * np.arange(1, count + 1)
         length = ((months + 1).astype("datetime64[D]") - months.astype("datetime64[D]")).astype(int)
-        days = (
-            months.astype("datetime64[us]")
-            + np.minimum(self.day, length).astype("timedelta64[D]")
-            - np.timedelta64(1, "D")
-        )
-        dates = pd.DatetimeIndex(days + (end - end.normalize()).to_numpy("timedelta64[us]"))
+        days = months.astype("datetime64[D]") + np.minimum(self.day, length) - 1
+        dates = pd.DatetimeIndex(days) + (end - end.normalize())[0]
         if self.zone:
             dates = dates.tz_localize(self.zone, ambiguous=np.ones(count, bool), nonexistent="shift_forward")
         return self.numbers(pd.Series(dates))[:, 0]
@@ -155,7 +150,8 @@ _READ = {"date": pd.to_datetime, "duration": pd.to_timedelta}  # texts of a cloc
 _MEANT = {"number": "numbers", "date": "dates", "duration": "durations", "category": "texts"}
 
 
-def _kind(column: pd.Series) -> str:
+def kind_of(column: pd.Series) -> str:
+    """What a column holds: "number", "date", "duration" or "category"."""
     if column.dtype.kind == "O" and pd.api.types.infer_dtype(column) in ("date", "datetime", "datetime64"):
         return "date"
     if isinstance(column.dtype, pd.PeriodDtype | pd.DatetimeTZDtype) or column.dtype.kind == "M":
@@ -164,6 +160,11 @@ def _kind(column: pd.Series) -> str:
         return "duration"
     plain = column.dtype.kind == "O" and not any(isinstance(value, str) for value in column.iloc[:100])
     return "number" if plain or pd.api.types.is_numeric_dtype(column.dtype) else "category"
+
+
+def _other_kind(name: str, fitted: str, given: str) -> InputError:
+    rule = f"{_MEANT[fitted]} in {name!r}, as were fitted"
+    return InputError(f"`X` must have {rule}; got {_MEANT[given]}. Give the column as it was fitted.")
 
 
 def _calendar(dates: pd.Index) -> tuple[int, int]:
@@ -223,11 +224,10 @@ def encoded(X: object, features: tuple[Feature, ...]) -> object:
     """The table as a data frame of numbers; unchanged if it needs no conversion."""
     if not is_frame(X):
         return X
-    for name, column in () if features else X.items():
-        if (kind := _kind(column)) in _READ:
-            rule = f"numbers in {str(name)!r}, as were fitted"
-            raise InputError(f"`X` must have {rule}; got {_MEANT[kind]}. Give the column as it was fitted.")
     if not features:
+        for name, column in X.items():
+            if (kind := kind_of(column)) in _READ:
+                raise _other_kind(str(name), "number", kind)
         return X
     missing = [feature.name for feature in features if feature.name not in X.columns]
     if missing:

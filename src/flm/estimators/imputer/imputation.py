@@ -11,10 +11,8 @@ from scipy.signal import lfilter
 
 from flm.estimators.imputer.holes import Calibration
 from flm.estimators.imputer.units import Units
-from flm.estimators.table import SECONDS, Container, Feature, TableLike, is_frame
+from flm.estimators.table import SECONDS, Container, Feature, TableLike, is_frame, kind_of
 from flm.wording import check_count
-
-_CLOCKS = (pd.PeriodDtype, pd.DatetimeTZDtype)
 
 
 class ExtrapolationWarning(UserWarning):
@@ -170,8 +168,7 @@ def _numbers(table: Container) -> np.ndarray:
     """The columns of numbers, NaN for dates."""
     if not is_frame(table):
         return np.array(table, float)
-    is_clock = [column.dtype.kind in "mM" or isinstance(column.dtype, _CLOCKS) for _, column in table.items()]
-    numbers = lambda column: column.to_numpy(float, na_value=np.nan)
-    return np.stack(
-        [np.full(len(table), np.nan) if no else numbers(table.iloc[:, j]) for j, no in enumerate(is_clock)], 1
-    )
+    unknown = np.full(len(table), np.nan)
+    is_clock = lambda column: kind_of(column) in ("date", "duration")
+    parts = [unknown if is_clock(c) else c.to_numpy(float, na_value=np.nan) for _, c in table.items()]
+    return np.stack(parts, axis=1)
